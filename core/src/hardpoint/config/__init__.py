@@ -1,0 +1,37 @@
+"""The configuration: its values (`model`), its files and their order (`files`)."""
+
+from hardpoint.config.model import (
+    ApprovalConfig,
+    AuditConfig,
+    Budget,
+    BudgetConfig,
+    Config,
+    LimitsConfig,
+    NetworkConfig,
+    OutputConfig,
+    PluginsConfig,
+    PolicyConfig,
+    RuleEntry,
+    SecretsConfig,
+    Source,
+    StoreConfig,
+    ToolConfig,
+)
+
+__all__ = [
+    "ApprovalConfig",
+    "AuditConfig",
+    "Budget",
+    "BudgetConfig",
+    "Config",
+    "LimitsConfig",
+    "NetworkConfig",
+    "OutputConfig",
+    "PluginsConfig",
+    "PolicyConfig",
+    "RuleEntry",
+    "SecretsConfig",
+    "Source",
+    "StoreConfig",
+    "ToolConfig",
+]

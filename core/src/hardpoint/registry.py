@@ -1,0 +1,466 @@
+"""Names to tools, each with an owner. Who may register is decided here; what a schema may say, in `schema`."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from hardpoint.errors import (
+    HardpointError,
+    NameTaken,
+    ProtectedName,
+    RegistrationError,
+    SchemaError,
+)
+from hardpoint.interfaces.installers import WasmToolRegistration
+from hardpoint.interfaces.toolsets import Toolset
+from hardpoint.protected import PROTECTED_OWNERS, canonical_name
+from hardpoint.schema import lint
+from hardpoint.seed_groups import group_function
+from hardpoint.tools import FunctionTool, Tool, ToolDefinition, ToolDomain, tool
+
+logger = logging.getLogger(__name__)
+
+APPLICATION: Final = "application"
+"""The owner of what the host program registers itself."""
+
+# What MCP allows; providers with narrower rules get mapped names (see `providers`).
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+@attrs.frozen(slots=False)
+class Entry:
+    """One registered tool."""
+
+    name: str
+    owner: str
+    definition: ToolDefinition
+    toolset: Toolset | None = None
+    _tool: Tool | None = None
+
+    @property
+    def tool(self) -> Tool:
+        if self._tool is not None:
+            return self._tool
+        assert self.toolset is not None
+        return self.toolset.get_tool(self.name)
+
+
+@attrs.frozen
+class RegistryChange:
+    """What an event tells its listeners."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Dropped:
+    """A definition of a toolset that could not be registered."""
+
+    toolset: str
+    name: str
+    reason: str
+
+
+Listener = Callable[[RegistryChange], None]
+
+
+class ToolRegistry:
+    """The tools of one runtime. Safe to change from threads while calls run.
+
+    A bare `ToolRegistry()` takes any free name. With `protect=True`, as in a `Runtime`, protected
+    names belong to the distribution that provides them.
+    """
+
+    def __init__(
+        self,
+        *,
+        protect: bool = False,
+        secrets_store: Any = None,
+        credential_registry: Any = None,
+        rate_limiter: Any = None,
+    ) -> None:
+        self.protect = protect
+        self.secrets_store = secrets_store
+        self.credential_registry = credential_registry
+        self.dropped: tuple[Dropped, ...] = ()
+        self.version = 0
+        """Goes up with every change."""
+        self._rate_limiter = rate_limiter
+        self._entries: dict[str, Entry] = {}
+        self._canonical: dict[str, str] = {}
+        self._toolsets: dict[str, tuple[Toolset, str]] = {}
+        self._lock = threading.RLock()
+        self._listeners: list[Listener] = []
+        self._sorted: tuple[int, list[str]] | None = None
+        self._schemas: tuple[int, list[ToolDefinition]] | None = None
+
+    # reading -----------------------------------------------------------------------------------
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of this name, or None."""
+        entry = self._entries.get(name)
+        return entry.tool if entry is not None else None
+
+    def entry(self, name: str) -> Entry | None:
+        """The tool with its owner and definition, or None."""
+        return self._entries.get(name)
+
+    def has(self, name: str) -> bool:
+        return name in self._entries
+
+    def count(self) -> int:
+        return len(self._entries)
+
+    def list(self) -> list[str]:
+        """The names, sorted."""
+        known = self._sorted
+        if known is None or known[0] != self.version:
+            with self._lock:
+                known = (self.version, sorted(self._entries))
+                self._sorted = known
+        return known[1].copy()
+
+    def all(self) -> Sequence[Tool]:
+        """The tools, sorted by name."""
+        return [entry.tool for entry in self.entries()]
+
+    def entries(self) -> Sequence[Entry]:
+        with self._lock:
+            return [self._entries[name] for name in self.list()]
+
+    def schemas(self) -> Sequence[ToolDefinition]:
+        """The definitions, sorted by name so that a model's prompt stays the same."""
+        known = self._schemas
+        if known is None or known[0] != self.version:
+            with self._lock:
+                known = (self.version, [entry.definition for entry in self.entries()])
+                self._schemas = known
+        return known[1].copy()
+
+    tool_definitions = schemas
+
+    def tool_definitions_for(self, names: Iterable[str]) -> Sequence[ToolDefinition]:
+        wanted = set(names)
+        return [definition for definition in self.schemas() if definition.name in wanted]
+
+    def tool_definitions_for_domain(self, domain: ToolDomain | str) -> Sequence[ToolDefinition]:
+        return [definition for definition in self.schemas() if definition.domain == str(domain)]
+
+    def tool_definitions_excluding(self, names: Iterable[str]) -> Sequence[ToolDefinition]:
+        unwanted = set(names)
+        return [definition for definition in self.schemas() if definition.name not in unwanted]
+
+    def close_names(self, name: str, *, limit: int = 3) -> tuple[str, ...]:
+        """Registered names that look like this one."""
+        by_canonical = dict(self._canonical)
+        wanted = canonical_name(name)
+        near = difflib.get_close_matches(wanted, by_canonical, n=limit, cutoff=0.6)
+        if wanted in by_canonical:
+            near = [wanted, *(other for other in near if other != wanted)]
+        return tuple(by_canonical[match] for match in near[:limit])
+
+    def rate_limiter(self) -> Any:
+        """The limiter of this registry; made on first use when none was given."""
+        if self._rate_limiter is None:
+            from hardpoint.policy.rate_limit import RateLimiter
+
+            self._rate_limiter = RateLimiter()
+        return self._rate_limiter
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.list())
+
+    # registering -------------------------------------------------------------------------------
+
+    def register(
+        self,
+        tool_or_function: Tool | Callable[..., Any],
+        *,
+        owner: str = APPLICATION,
+        prefix: str = "",
+    ) -> Tool:
+        """Add a tool, or a plain function as a tool.
+
+        Args:
+            tool_or_function: The tool; its schema is checked.
+            owner: Who provides it.
+            prefix: Put before the name as it stands, for example `acme__`.
+
+        Raises:
+            NameTaken: Another tool has the name, or one that is easily confused with it.
+            ProtectedName: The name belongs to a first-party tool.
+            SchemaError: The parameter schema cannot be used.
+        """
+        made = as_tool(tool_or_function)
+        entry = self.check(made, owner=owner, prefix=prefix)
+        with self._lock:
+            self._refuse_taken(entry.name, owner)
+            self._put(entry)
+        self._tell(RegistryChange(added=(entry.name,)))
+        return made
+
+    register_sync = register
+
+    def check(self, made: Tool, *, owner: str, prefix: str = "") -> Entry:
+        """What `register` would add.
+
+        Raises:
+            RegistrationError: As for `register`, apart from names taken meanwhile.
+        """
+        definition = made.definition()
+        name = prefix + definition.name
+        self._check_name(name, owner)
+        problems = lint(definition.parameters)
+        if problems:
+            raise SchemaError(name, problems, owner=owner)
+        takes_context = getattr(getattr(made, "signature", None), "context_parameter", None)
+        if isinstance(made, FunctionTool) and not takes_context:
+            if definition.domain != ToolDomain.ORCHESTRATOR:
+                raise RegistrationError(
+                    name,
+                    f"{name!r} is a plain function and would run in this process,"
+                    f" not in {definition.domain!r}",
+                    owner=owner,
+                    hint="write a Tool that works through context.sandbox",
+                )
+        self._refuse_taken(name, owner)
+        original = definition.name if prefix else definition.original_name
+        return Entry(
+            name,
+            owner,
+            attrs.evolve(definition, name=name, owner=owner, original_name=original),
+            tool=made,
+        )
+
+    def unregister(self, name: str, *, owner: str = APPLICATION) -> bool:
+        """Remove a tool of this owner; False when there is none.
+
+        Raises:
+            ProtectedName: The tool belongs to another owner and its name is protected.
+            RegistrationError: The tool belongs to another owner.
+        """
+        with self._lock:
+            entry = self._entries.get(name)
+            if entry is None:
+                return False
+            if entry.owner != owner:
+                if self.protect and canonical_name(name) in PROTECTED_OWNERS:
+                    raise ProtectedName(name, owner=entry.owner, by=owner)
+                raise RegistrationError(
+                    name, f"{name!r} belongs to {entry.owner}, not to {owner}", owner=entry.owner
+                )
+            self._drop(name)
+        self._tell(RegistryChange(removed=(name,)))
+        return True
+
+    def retain_only(self, names: Collection[str]) -> None:
+        """Keep these tools and remove the others; an empty collection changes nothing."""
+        if not names:
+            return
+        with self._lock:
+            gone = tuple(name for name in self.list() if name not in names)
+            for name in gone:
+                self._drop(name)
+        if gone:
+            self._tell(RegistryChange(removed=gone))
+
+    # toolsets ----------------------------------------------------------------------------------
+
+    def register_toolset(
+        self, toolset: Toolset, *, owner: str = APPLICATION, prefix: str = ""
+    ) -> None:
+        """Add a toolset with the definitions that it knows now.
+
+        Args:
+            toolset: The source; `definitions()` already carry the names that are registered.
+            owner: Who provides it.
+            prefix: A prefix that every name of the toolset must have; empty for none.
+
+        Raises:
+            NameTaken: Another toolset has this name.
+        """
+        with self._lock:
+            if toolset.name in self._toolsets:
+                raise NameTaken(toolset.name, owner=self._toolsets[toolset.name][1], by=owner)
+            self._toolsets[toolset.name] = (toolset, owner)
+        self.replace(toolset, toolset.definitions())
+
+    def replace(self, toolset: Toolset, definitions: Sequence[ToolDefinition]) -> None:
+        """Make these the tools of a toolset, all at once, and tell the listeners what changed.
+
+        A definition that clashes or cannot be used drops only itself; see `dropped`.
+        """
+        with self._lock:
+            if toolset.name not in self._toolsets:
+                raise RegistrationError(
+                    toolset.name, f"toolset {toolset.name!r} is not registered here"
+                )
+            owner = self._toolsets[toolset.name][1]
+            before = {
+                name: entry for name, entry in self._entries.items() if entry.toolset is toolset
+            }
+            for name in before:
+                self._drop(name)
+            after, dropped = self._adopt(toolset, owner, definitions)
+            others = tuple(d for d in self.dropped if d.toolset != toolset.name)
+            self.dropped = others + tuple(dropped)
+            change = RegistryChange(
+                added=tuple(sorted(after.keys() - before.keys())),
+                removed=tuple(sorted(before.keys() - after.keys())),
+                changed=tuple(
+                    name
+                    for name in sorted(after.keys() & before.keys())
+                    if after[name].definition != before[name].definition
+                ),
+            )
+        if change != RegistryChange():
+            self._tell(change)
+
+    def _adopt(
+        self, toolset: Toolset, owner: str, definitions: Sequence[ToolDefinition]
+    ) -> tuple[dict[str, Entry], list[Dropped]]:
+        adopted: dict[str, Entry] = {}
+        dropped: list[Dropped] = []
+        for definition in definitions:
+            try:
+                self._check_name(definition.name, owner)
+                self._refuse_taken(definition.name, f"{owner} ({toolset.name})")
+                problems = lint(definition.parameters)
+                if problems:
+                    raise SchemaError(definition.name, problems, owner=owner)
+            except RegistrationError as error:
+                logger.warning("toolset %s: %s", toolset.name, error)
+                dropped.append(Dropped(toolset.name, definition.name, str(error)))
+                continue
+            named = attrs.evolve(definition, owner=definition.owner or owner)
+            entry = Entry(definition.name, owner, named, toolset=toolset)
+            self._put(entry)
+            adopted[definition.name] = entry
+        return adopted, dropped
+
+    def unregister_toolset(self, toolset: Toolset) -> None:
+        """Remove a toolset and its tools; a running call keeps its tool."""
+        with self._lock:
+            if self._toolsets.pop(toolset.name, None) is None:
+                return
+            gone = tuple(
+                sorted(n for n, entry in self._entries.items() if entry.toolset is toolset)
+            )
+            for name in gone:
+                self._drop(name)
+        self._tell(RegistryChange(removed=gone))
+
+    def toolsets(self) -> Mapping[str, Toolset]:
+        with self._lock:
+            return {name: toolset for name, (toolset, _) in sorted(self._toolsets.items())}
+
+    # events ------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` after every change, on the thread that made it; returns the way out."""
+        with self._lock:
+            self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def _tell(self, change: RegistryChange) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(change)
+            except Exception:  # a listener is foreign code; it may not stop the others
+                logger.exception("a listener of the tool registry failed")
+
+    # groups of the installed plugins -----------------------------------------------------------
+
+    def register_builtin_tools(self) -> None:
+        """`echo`, `time`, `json`, `http`, `web_fetch` of hardpoint-builtin."""
+        self._register_group("builtin")
+
+    def register_container_tools(self) -> None:
+        """`shell` and the file tools of hardpoint-container."""
+        self._register_group("container")
+
+    register_dev_tools = register_container_tools
+
+    def register_memory_tools(self, workspace: Any = None) -> None:
+        """The memory tools of hardpoint-builtin over this workspace."""
+        self._register_group("memory", workspace)
+
+    def register_job_tools(
+        self, context_manager: Any = None, scheduler: Any = None, **options: Any
+    ) -> None:
+        """The job tools of hardpoint-builtin."""
+        self._register_group("job", context_manager, scheduler, **options)
+
+    async def register_wasm(self, registration: WasmToolRegistration) -> Tool:
+        """Load a WebAssembly component as a tool, through hardpoint-wasm."""
+        function, owner = group_function("wasm")
+        made: Tool = await function(registration)
+        return self.register(made, owner=owner)
+
+    def _register_group(self, group: str, *args: Any, **options: Any) -> None:
+        function, owner = group_function(group)
+        for made in function(*args, **options):
+            self.register(made, owner=owner)
+
+    # inside ------------------------------------------------------------------------------------
+
+    def _check_name(self, name: str, owner: str) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise RegistrationError(
+                str(name),
+                f"{name!r} is not a tool name: 1 to 128 letters, digits, '_', '-' or '.'",
+                owner=owner,
+            )
+        canonical = canonical_name(name)
+        if self.protect and canonical in PROTECTED_OWNERS:
+            provider = PROTECTED_OWNERS[canonical]
+            if provider != owner or canonical != name:
+                raise ProtectedName(name, owner=provider or "hardpoint", by=owner)
+
+    def _refuse_taken(self, name: str, by: str) -> None:
+        taken = self._canonical.get(canonical_name(name))
+        if taken is not None:
+            raise NameTaken(taken, owner=self._entries[taken].owner, by=by)
+
+    def _put(self, entry: Entry) -> None:
+        self._entries[entry.name] = entry
+        self._canonical[canonical_name(entry.name)] = entry.name
+        self.version += 1
+
+    def _drop(self, name: str) -> None:
+        del self._entries[name]
+        del self._canonical[canonical_name(name)]
+        self.version += 1
+
+
+def as_tool(tool_or_function: Any) -> Tool:
+    """A tool as it is, a function as a tool.
+
+    Raises:
+        HardpointError: It is neither.
+    """
+    if isinstance(tool_or_function, Tool):
+        return tool_or_function
+    if isinstance(tool_or_function, type) and issubclass(tool_or_function, Tool):
+        raise HardpointError(
+            f"{tool_or_function.__name__} is a class; register an instance",
+            hint=f"registry.register({tool_or_function.__name__}())",
+        )
+    if callable(tool_or_function):
+        return tool(tool_or_function)
+    raise HardpointError(f"{tool_or_function!r} is neither a Tool nor a function")
