@@ -46,8 +46,10 @@ class Signature:
     _decoders: tuple[tuple[str, Decode], ...]
     """Only of the parameters whose JSON value is not the Python value already."""
 
-    def bind(self, params: Mapping[str, Any], context: Any = None) -> Mapping[str, Any]:
-        """Turn validated arguments into the keyword arguments of one call.
+    def bind(
+        self, params: Mapping[str, Any], context: Any = None
+    ) -> tuple[tuple[()], Mapping[str, Any]]:
+        """Turn validated arguments into `(args, kwargs)` of one call; all are given by name.
 
         Raises:
             InvalidParameters: A name is missing or unknown, or a value has no meaning in its type.
@@ -56,7 +58,7 @@ class Signature:
         if not (params.keys() <= known and self._required <= params.keys()):
             raise _invalid(self._wrong_names(params))
         if not self._decoders and self.context_parameter is None:
-            return params
+            return (), params
         arguments = dict(params)
         issues: list[Issue] = []
         for name, decode in self._decoders:
@@ -70,7 +72,7 @@ class Signature:
             raise _invalid(issues)
         if self.context_parameter is not None:
             arguments[self.context_parameter] = context
-        return arguments
+        return (), arguments
 
     def _wrong_names(self, params: Mapping[str, Any]) -> list[Issue]:
         known = self.parameters["properties"]
@@ -150,7 +152,7 @@ def describe(function: Callable[..., Any], *, name: str | None = None) -> Signat
         description=docstring.description,
         context_parameter=context_parameter,
         output_schema=_output_schema(target, Builder(module_names, local_names)),
-        is_async=inspect.iscoroutinefunction(target),
+        is_async=inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(target),
         required=frozenset(required),
         decoders=tuple(decoders),
     )
@@ -205,6 +207,10 @@ def _output_schema(target: Any, builder: Builder) -> Schema | None:
     if annotation is None:
         return None
     try:
+        if isinstance(annotation, str):
+            annotation = builder.resolve(annotation)
+        if getattr(annotation, "__module__", "").startswith("hardpoint."):
+            return None  # ToolOutput and parts are the envelope, not the result
         schema = builder.build(annotation).schema
     except (Unsupported, TypeError):  # any class may be returned; `to_result` decides later
         return None
