@@ -1,0 +1,198 @@
+"""Run guests: each slot has an engine and a thread of its own, and runs one execution at a time.
+
+The engine's epoch is the slot's stop button: raising it ends the guest in this slot and no other.
+Every execution gets a fresh store and instance, so nothing of one call is left for the next. Which
+functions a guest sees and which of its exports is called is decided by the slot's `Guest`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hardpoint.errors import ToolError
+from hardpoint_wasm.capture import Capture, Input, capture
+from hardpoint_wasm.execution import Execution, Stopped, shared_watchdog
+from hardpoint_wasm.hardening import conversion_budget
+from hardpoint_wasm.limits import INSTANCES, LIST_ITEMS, MEMORIES, TABLES, Limits
+from hardpoint_wasm.traps import explain
+
+if TYPE_CHECKING:
+    from wasmtime import Engine, Store
+
+ABANDON_AFTER = 1.0
+"""Seconds that a cancelled or timed-out guest has to end before its slot is given up."""
+
+
+class Guest(Protocol):
+    """Code loaded into the engine of one slot."""
+
+    stdout_bytes: int
+    """How much of standard output is kept; 0 throws it away."""
+
+    def call(self, store: Store, request: Any) -> Any:
+        """Make an instance in this store and call it."""
+        ...
+
+
+class Slot:
+    """One engine with its code, and the thread that runs it."""
+
+    def __init__(self, load: Callable[[Callable[[], Execution]], tuple[Engine, Guest]]) -> None:
+        self._load = load
+        self._loaded: tuple[Engine, Guest] | None = None
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._execution: Execution | None = None
+        self._thread: threading.Thread | None = None
+        weakref.finalize(self, self._work.put, None)
+
+    def _current(self) -> Execution:
+        assert self._execution is not None, "host functions run only inside an execution"
+        return self._execution
+
+    # on the event loop
+
+    def submit(self, execution: Execution, request: Any, tool: str) -> asyncio.Future[Any]:
+        """Start an execution; the future has its result or one of our errors."""
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def settle(result: Any, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+        def work() -> None:
+            result, error = None, None
+            try:
+                result = self.run(execution, request, tool)
+            # Whatever went wrong belongs to the caller's future; this thread goes on.
+            except BaseException as raised:
+                error = raised
+            try:
+                loop.call_soon_threadsafe(settle, result, error)
+            except RuntimeError:
+                pass  # the loop was closed meanwhile: nobody waits any more
+
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=_serve, args=(self._work,), name="hardpoint-wasm", daemon=True
+            )
+            self._thread.start()
+            _threads.add(self)
+        self._work.put(work)
+        return future
+
+    def close(self) -> None:
+        """Stop what runs here and end the thread."""
+        execution = self._execution
+        if execution is not None:
+            execution.stop("closed")
+        self._work.put(None)
+
+    def join(self, seconds: float) -> None:
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    # on the slot's thread
+
+    def run(self, execution: Execution, request: Any, tool: str = "the tool") -> Any:
+        """Run one execution to its end on this thread.
+
+        Raises:
+            ToolError: Saying why the guest ended early.
+        """
+        from wasmtime import Store
+
+        if self._loaded is None:
+            self._loaded = self._load(self._current)
+        engine, guest = self._loaded
+        limits, errors, output = execution.limits, capture(execution.limits.stderr_bytes), None
+        if guest.stdout_bytes:
+            output = capture(guest.stdout_bytes)
+        self._execution = execution
+        store = Store(engine)
+        try:
+            self._prepare(store, limits, request, errors, output)
+            with execution.interruptible(engine.increment_epoch):
+                shared_watchdog().watch(execution)
+                with conversion_budget(LIST_ITEMS):
+                    answer = guest.call(store, request)
+            store.close()
+            return (answer, *output.read()) if output else answer
+        except ToolError:
+            raise
+        # The engine raises its errors and traps, host functions end in any of them.
+        except (Exception, Stopped) as error:
+            store.close()
+            execution.stderr = errors.read()[0]
+            raise explain(error, execution, tool) from error
+        finally:
+            shared_watchdog().release(execution)
+            store.close()
+            errors.close()
+            if output:
+                output.close()
+            self._execution = None
+
+    def _prepare(
+        self, store: Store, limits: Limits, request: Any, errors: Capture, output: Capture | None
+    ) -> None:
+        from wasmtime import WasiConfig
+
+        wasi = WasiConfig()
+        wasi.argv = ["tool"]
+        stdin = getattr(request, "stdin", None)
+        wasi.env = getattr(request, "env", ())
+        wasi.stderr_file = errors.path
+        given = Input(stdin) if stdin is not None else None
+        try:
+            if given is not None:
+                wasi.stdin_file = given.path
+            if output is not None:
+                wasi.stdout_file = output.path
+            store.set_wasi(wasi)
+        finally:
+            if given is not None:
+                given.close()
+        errors.opened()
+        if output is not None:
+            output.opened()
+        store.set_limits(
+            memory_size=limits.memory,
+            table_elements=limits.table_elements,
+            instances=INSTANCES,
+            tables=TABLES,
+            memories=MEMORIES,
+        )
+        if limits.fuel is not None:
+            store.set_fuel(limits.fuel)
+        store.set_epoch_deadline(1)
+
+
+def _serve(work: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    # Holds the queue and not the slot, so that a forgotten slot can go and end this thread.
+    while (job := work.get()) is not None:
+        job()
+        del job
+
+
+# A thread inside the engine must not outlive the interpreter: it would bring the process down.
+_threads: weakref.WeakSet[Slot] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    slots = list(_threads)
+    for slot in slots:
+        slot.close()
+    for slot in slots:
+        slot.join(2.0)
