@@ -1,0 +1,1 @@
+"""MCP for Hardpoint."""
