@@ -22,3 +22,47 @@ def rate_limit(case: dict[str, Any]) -> list[str | float]:
         wait = limiter.check_and_increment(event["user"], event["tool"], config)
         answers.append("allowed" if wait is None else wait.total_seconds())
     return answers
+
+
+async def ssrf_urls(case: dict[str, Any]) -> str:
+    """`"allowed"` or `"denied"` by the real client, with a fake resolver and a fake transport."""
+    import httpx2
+
+    from hardpoint.errors import HardpointError
+    from hardpoint.net import PinnedClient
+
+    hops = case.get("redirect_chain", [])
+    asked: list[str] = []
+    served: list[httpx2.Request] = []
+
+    class FakeResolver:
+        async def resolve(self, host: str, port: int) -> list[str]:
+            asked.append(host)
+            if len(asked) > 1 and "resolves_to_later" in case:
+                return list(case["resolves_to_later"])
+            return list((hops[len(served) - 1] if served else case).get("resolves_to", []))
+
+    def serve(request: httpx2.Request) -> httpx2.Response:
+        pinned = set(request.extensions["hardpoint.pinned"])
+        assert not pinned & set(case.get("must_not_connect", [])), f"connected to {pinned}"
+        served.append(request)
+        if len(served) > len(hops):
+            return httpx2.Response(200, text="ok")
+        hop = hops[len(served) - 1]
+        return httpx2.Response(hop["status"], headers={"location": hop["location"]})
+
+    client = PinnedClient(resolver=FakeResolver(), transport=httpx2.MockTransport(serve))
+    try:
+        await client.request("GET", case["url"], follow=True)
+    except HardpointError:
+        return "denied"
+    return "allowed"
+
+
+def allowlist(case: dict[str, Any]) -> tuple[str, str | None]:
+    """The matcher that WASM tools, container egress and bindings share."""
+    from hardpoint.net import AllowList
+
+    request = case["request"]
+    verdict = AllowList.from_json(case["patterns"]).judge(request["method"], request["url"])
+    return ("allow", None) if verdict.allowed else ("deny", str(verdict.reason))
