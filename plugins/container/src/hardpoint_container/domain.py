@@ -1,0 +1,217 @@
+"""The container domain: which sandbox a call gets, and when sandboxes start and end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import attrs
+
+from hardpoint.errors import DomainUnavailable, ToolTimeout
+from hardpoint.interfaces import ExecutionDomain, Invocation, JobContext
+from hardpoint.parts import ToolOutput
+from hardpoint_container.config import ContainerConfig
+from hardpoint_container.engine import Engine, SandboxSpec
+from hardpoint_container.sandbox import ContainerSandbox
+from hardpoint_container.session import Session, new_name
+from hardpoint_container.workspace import data_folder, survey
+
+logger = logging.getLogger(__name__)
+
+GRACE = 0.5
+"""Seconds that are kept back from a call's time, so that a command ends with its output, not without."""
+
+
+@attrs.frozen
+class SessionKey:
+    """Sandboxes are shared by the calls of one user's session in one workspace, by nobody else."""
+
+    user_id: str
+    session_id: str
+    workspace: Path | None
+
+    @property
+    def label(self) -> str:
+        text = f"{self.user_id}\0{self.session_id}\0{self.workspace}"
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+class ContainerDomain(ExecutionDomain):
+    """Runs tools whose commands and files live in a container."""
+
+    killable: ClassVar[bool] = True
+
+    def __init__(self, config: ContainerConfig | None = None, *, engine: Engine | None = None) -> None:
+        self.config = config or ContainerConfig()
+        self._engine = engine
+        self._sessions: dict[SessionKey, Session] = {}
+        self._starting: dict[SessionKey, asyncio.Task[Session]] = {}
+        self._changed = asyncio.Condition()
+        self._sweeper: asyncio.Task[None] | None = None
+        self._reaper: asyncio.Task[None] | None = None
+
+    # what runs ----------------------------------------------------------------------------------
+
+    async def run(self, invocation: Invocation) -> ToolOutput:
+        started = time.monotonic()
+        timeout = invocation.timeout.total_seconds()
+        try:
+            async with asyncio.timeout(timeout), self.session(invocation.context) as session:
+                sandbox = ContainerSandbox(
+                    session, started + timeout - GRACE, invocation.context.extra_env
+                )
+                return await invocation.execute(sandbox)
+        except TimeoutError:
+            raise ToolTimeout(timedelta(seconds=timeout)) from None
+
+    @asynccontextmanager
+    async def session(self, context: JobContext) -> AsyncIterator[Session]:
+        """The sandbox of a context, running, and not closed before the block ends.
+
+        Raises:
+            DomainUnavailable: It cannot be had.
+            SandboxError: It would be weaker than the config asks for.
+        """
+        workspace = context.workspace and context.workspace.resolve()
+        key = SessionKey(context.user_id, context.session_id, workspace)
+        session = await self._acquire(key)
+        try:
+            yield session
+        finally:
+            session.active -= 1
+            session.last_used = time.monotonic()
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def _acquire(self, key: SessionKey) -> Session:
+        while True:
+            session = self._sessions.get(key)
+            if session is not None and session.alive:
+                session.active += 1
+                return session
+            starting = self._starting.get(key)
+            if starting is None:
+                if session is not None:
+                    del self._sessions[key]
+                    await session.close()
+                    continue
+                starting = self._starting[key] = asyncio.create_task(self._start(key))
+                starting.add_done_callback(lambda _: self._starting.pop(key, None))
+            # Other callers wait for the same start; one of them going away does not end it.
+            await asyncio.shield(starting)
+
+    async def _start(self, key: SessionKey) -> Session:
+        await self._make_room()
+        spec = self._spec(key)
+        session = await Session.start(self.engine, spec)
+        self._sessions[key] = session
+        self._watch()
+        return session
+
+    def _spec(self, key: SessionKey) -> SandboxSpec:
+        labels = {"hardpoint.session": key.label}
+        if key.workspace is None:
+            return SandboxSpec(
+                name=new_name(),
+                config=self.config,
+                workspace=None,
+                uid=1000,
+                gid=1000,
+                labels=labels,
+            )
+        ground = survey(key.workspace, self.config)
+        labels["hardpoint.workspace"] = str(ground.path)
+        return SandboxSpec(
+            name=new_name(),
+            config=self.config,
+            workspace=ground.path,
+            uid=ground.uid,
+            gid=ground.gid,
+            labels=labels,
+        )
+
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            self._engine = make_engine(self.config)
+        return self._engine
+
+    # how many, how long -------------------------------------------------------------------------
+
+    async def _make_room(self) -> None:
+        """Wait until one more sandbox may start; the longest idle one makes room."""
+        async with self._changed:
+            while len(self._sessions) + len(self._starting) > self.config.max_sandboxes:
+                idle = [key for key, session in self._sessions.items() if not session.active]
+                if not idle:
+                    await self._changed.wait()
+                    continue
+                oldest = min(idle, key=lambda key: self._sessions[key].last_used)
+                await self._sessions.pop(oldest).close()
+
+    def _watch(self) -> None:
+        if self._sweeper is None:
+            self._sweeper = asyncio.create_task(self._sweep())
+        if self._reaper is None:
+            self._reaper = asyncio.create_task(self._reap())
+
+    async def _sweep(self) -> None:
+        """Close sandboxes that nobody has used for a while, and forget dead ones."""
+        while True:
+            await asyncio.sleep(min(30.0, self.config.idle / 4))
+            now = time.monotonic()
+            for key, session in list(self._sessions.items()):
+                late = now - session.last_used > self.config.idle
+                if not session.active and (late or not session.alive):
+                    del self._sessions[key]
+                    await session.close()
+
+    async def _reap(self) -> None:
+        try:
+            await self.engine.reap()
+        except DomainUnavailable as error:
+            logger.warning("could not look for left-over sandboxes: %s", error)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        for task in (self._sweeper, self._reaper, *self._starting.values()):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait((task,))
+        self._sweeper = self._reaper = None
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        await asyncio.gather(*(session.close() for session in sessions))
+
+    def explain(self) -> Mapping[str, Any]:
+        config = self.config
+        return {
+            "engine": config.engine,
+            "policy": config.policy,
+            "network": config.network,
+            "memory": config.memory,
+            "cpus": config.cpus,
+            "pids": config.pids,
+            "contained": "processes, files outside the workspace, network, devices, memory, time",
+            "not_contained": "what commands do to the files of the workspace",
+        }
+
+
+def make_engine(config: ContainerConfig) -> Engine:
+    """The engine that the config names."""
+    if config.engine == "bubblewrap":
+        from hardpoint_container.bubblewrap import BubblewrapEngine
+
+        return BubblewrapEngine(config)
+    from hardpoint_container.podman import PodmanEngine
+
+    return PodmanEngine(config, data_folder())

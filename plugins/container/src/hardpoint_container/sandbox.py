@@ -1,0 +1,212 @@
+"""What a tool may do inside: `context.sandbox` of the container domain."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import attrs
+
+from hardpoint.errors import ExecutionFailed, InvalidParameters, NotAuthorized, SandboxError, ToolError
+from hardpoint.interfaces import FileEntry
+from hardpoint_container.client import Execution, FileRefused
+from hardpoint_container.config import WORKSPACE, size_in_bytes
+
+if TYPE_CHECKING:
+    from hardpoint_container.session import Session
+
+WHOLE_FILE: Final = 16 * 1024 * 1024
+SCAN: Final = 64 * 1024 * 1024
+"""Lines are counted up to this size."""
+
+
+class NoSuchPath(ExecutionFailed):
+    """There is no file or folder of that name."""
+
+
+@attrs.frozen
+class Window:
+    """Some whole lines of a file."""
+
+    text: bytes
+    size: int
+    total_lines: int | None
+    """None for a file too large to be counted."""
+    truncated_by: Literal["lines", "bytes"] | None
+    cut_line: bool
+    """The one line of the window was too long and is not whole."""
+    nul_share: float
+    """The share of NUL bytes at the start of the file: what tells binary from text."""
+
+
+@attrs.frozen
+class Found:
+    """One entry below a folder; `path` is relative to that folder."""
+
+    path: str
+    kind: Literal["file", "folder", "link", "other"]
+    size: int
+    mtime: float
+
+
+class ContainerSandbox:
+    """The sandbox during one call. Paths are canonical: relative to the workspace, without links."""
+
+    def __init__(self, session: Session, deadline: float, env: Mapping[str, str]) -> None:
+        self._session = session
+        self._deadline = deadline
+        self._env = env
+
+    @property
+    def remaining(self) -> timedelta:
+        """What is left of the call's time."""
+        return timedelta(seconds=max(0.05, self._deadline - time.monotonic()))
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str = ".",
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+        timeout: timedelta | None = None,
+        max_bytes: int = 65_536,
+        on_output: Callable[[Literal["stdout", "stderr"], bytes], None] | None = None,
+    ) -> Execution:
+        """Run a command: text by `sh -c`, a list as it stands.
+
+        Raises:
+            InvalidParameters: It cannot be started as given.
+            SandboxError: A limit stops it from being started.
+            DomainUnavailable: The sandbox is gone.
+        """
+        config = self._session.config
+        argv = ["sh", "-c", command] if isinstance(command, str) else list(command)
+        if not argv:
+            raise InvalidParameters("the command is empty")
+        if self._session.full:
+            # Deleting still works, writing does not.
+            argv = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *argv]
+        result = await self._session.exec(
+            argv,
+            cwd=posixpath.join(WORKSPACE, cwd),
+            env={**self._env, **(env or {})},
+            stdin=stdin or b"",
+            timeout=min(timeout or self.remaining, self.remaining),
+            keep=max_bytes,
+            most=size_in_bytes(config.max_output),
+            on_output=on_output,
+        )
+        if result.failed is not None:
+            return _not_started(result, argv, cwd)
+        return result
+
+    async def read(self, path: str, *, offset: int = 0, max_bytes: int | None = None) -> bytes:
+        """The bytes of a file, or of a part of it."""
+        limit = WHOLE_FILE if max_bytes is None else max_bytes
+        part = offset > 0 or max_bytes is not None
+        _, data = await self._file("read", path, limit=limit, offset=offset, part=part)
+        return data
+
+    async def read_whole(self, path: str, limit: int) -> tuple[bytes, str]:
+        """A file of at most `limit` bytes, and the SHA-256 of its content."""
+        facts, data = await self._file("read", path, limit=limit)
+        return data, facts["sha256"]
+
+    async def lines(self, path: str, *, offset: int, limit: int, max_bytes: int) -> Window:
+        """A window of lines; `offset` counts from 1, a `limit` of 0 takes as many as fit."""
+        facts, data = await self._file(
+            "lines", path, offset=offset, limit=limit, max_bytes=max_bytes, scan=SCAN
+        )
+        return Window(text=data, **facts)
+
+    async def write(self, path: str, data: bytes, *, expect: str | None = None) -> bool:
+        """Replace or make a file; parents are made. True when it is new.
+
+        Args:
+            expect: The SHA-256 that the present content must still have.
+        """
+        if self._session.full:
+            raise SandboxError(
+                "the workspace is larger than workspace_size allows; nothing was written",
+                hint="delete files first",
+            )
+        facts, _ = await self._file("write", path, body=data, expect=expect)
+        return bool(facts["created"])
+
+    async def list(self, path: str = ".") -> Sequence[FileEntry]:
+        """The entries of a folder, sorted by name."""
+        found, _ = await self.walk(path, depth=1, skip=False)
+        return [FileEntry(entry.path, entry.kind, entry.size) for entry in found]
+
+    async def walk(
+        self, path: str, *, depth: int, skip: bool = True
+    ) -> tuple[Sequence[Found], bool]:
+        """Everything below a folder, sorted; and whether that is all of it."""
+        facts, _ = await self._file("walk", path, depth=depth, skip=skip)
+        return [Found(*entry) for entry in sorted(facts["entries"])], facts["complete"]
+
+    async def _file(
+        self, call: str, path: str, *, body: bytes = b"", **arguments: Any
+    ) -> tuple[dict[str, Any], bytes]:
+        try:
+            return await self._session.file(
+                call,
+                body=body,
+                timeout=self.remaining.total_seconds(),
+                path=plain_path(path),
+                **arguments,
+            )
+        except FileRefused as refused:
+            raise _file_error(refused, path) from None
+
+
+def plain_path(path: str) -> str:
+    """A path as the runner wants it: relative, without dots. Only the spelling changes.
+
+    Raises:
+        NotAuthorized: It leaves the workspace.
+    """
+    relative = path.removeprefix(WORKSPACE + "/") if path != WORKSPACE else "."
+    plain = posixpath.normpath(relative)
+    if plain.startswith(("/", "../")) or plain == "..":
+        raise NotAuthorized(f"{path!r} is outside the workspace")
+    return plain
+
+
+def _not_started(result: Execution, argv: Sequence[str], cwd: str) -> Execution:
+    if result.failed == "ECWD":
+        raise InvalidParameters(f"there is no folder {cwd!r} to run the command in")
+    if result.failed == "E2BIG":
+        raise InvalidParameters(
+            "the command line is larger than the system accepts",
+            hint="send the data as stdin, or write it to a file first",
+        )
+    if result.failed in ("EAGAIN", "ENOMEM"):
+        raise SandboxError("the sandbox is at its limit of processes or memory; nothing was started")
+    if result.failed in ("ENOENT", "ENOTDIR"):
+        text = f"{argv[0]}: not found\n"
+        return attrs.evolve(result, exit_code=127, stderr=text.encode(errors="replace"))
+    if result.failed in ("EACCES", "ENOEXEC", "EISDIR"):
+        text = f"{argv[0]}: cannot be run ({result.failed})\n"
+        return attrs.evolve(result, exit_code=126, stderr=text.encode(errors="replace"))
+    raise InvalidParameters(f"the command could not be started: {result.why}")
+
+
+def _file_error(refused: FileRefused, path: str) -> ToolError:
+    said = f"{path!r}: {refused}"
+    match refused.code:
+        case "missing":
+            return NoSuchPath(said)
+        case "not_file" | "not_folder" | "invalid" | "too_big":
+            return InvalidParameters(said)
+        case "changed":
+            return SandboxError(f"{said}; links are not followed here, nothing was done")
+        case "stale":
+            return ExecutionFailed(f"{said}; read it again and repeat the change")
+        case "read_only":
+            return SandboxError(said, hint="the sandbox's policy is read_only")
+    return ExecutionFailed(said)

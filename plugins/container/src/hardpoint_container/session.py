@@ -1,0 +1,132 @@
+"""One warm sandbox: started once, used by many calls, closed when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from hardpoint.errors import DomainUnavailable, SandboxError
+from hardpoint_container.client import Execution, OnOutput, RunnerClient, StartFailed, runner_arguments
+from hardpoint_container.config import ContainerConfig, size_in_bytes
+from hardpoint_container.engine import Engine, SandboxSpec, shortcomings
+
+logger = logging.getLogger(__name__)
+
+
+class Session:
+    """A running sandbox and its client."""
+
+    def __init__(self, engine: Engine, spec: SandboxSpec, client: RunnerClient) -> None:
+        self.engine = engine
+        self.spec = spec
+        self.client = client
+        self.active = 0
+        self.full = False
+        """The workspace is over its size."""
+        self.last_used = time.monotonic()
+        self.closed = False
+
+    @classmethod
+    async def start(cls, engine: Engine, spec: SandboxSpec) -> Session:
+        """Start a sandbox and check by the kernel's account that it is as strong as asked.
+
+        Raises:
+            DomainUnavailable: It cannot be started.
+            SandboxError: This machine cannot enforce a limit; the hint says how to allow that.
+        """
+        command = await engine.command(spec, runner_arguments(spec.expected()))
+        try:
+            client = await RunnerClient.start(
+                command, env=engine.environment(), timeout=spec.config.start_timeout
+            )
+        except StartFailed as failed:
+            await engine.remove(spec.name)
+            raise engine.unavailable(str(failed)) from failed
+        except BaseException:
+            await asyncio.shield(engine.remove(spec.name))
+            raise
+        session = cls(engine, spec, client)
+        try:
+            weak = shortcomings(spec, client.facts, engine.promises)
+        except (KeyError, TypeError) as error:
+            weak = [f"its runner did not say {error}"]
+        if weak:
+            await session.close()
+            raise SandboxError(
+                f"the sandbox is weaker than asked: {'; '.join(weak)}",
+                hint="see docs/how-to/run-in-podman.md; limits that this machine cannot enforce can"
+                " be allowed with allow_unenforced under [plugin.container]",
+            )
+        return session
+
+    @property
+    def config(self) -> ContainerConfig:
+        return self.spec.config
+
+    @property
+    def alive(self) -> bool:
+        return not self.closed and self.client.alive
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        stdin: bytes,
+        timeout: timedelta,
+        keep: int,
+        most: int,
+        on_output: OnOutput | None,
+    ) -> Execution:
+        result = await self._guard(
+            lambda: self.client.exec(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=stdin,
+                timeout=timeout,
+                keep=keep,
+                most=most,
+                on_output=on_output,
+            )
+        )
+        assert isinstance(result, Execution)
+        if self.config.workspace_size is not None:
+            await self._measure(size_in_bytes(self.config.workspace_size))
+        return result
+
+    async def file(self, call: str, **arguments: Any) -> tuple[dict[str, Any], bytes]:
+        answer: tuple[dict[str, Any], bytes] = await self._guard(
+            lambda: self.client.file(call, **arguments)
+        )
+        return answer
+
+    async def _guard(self, request: Callable[[], Any]) -> Any:
+        try:
+            return await request()
+        except (SandboxError, DomainUnavailable):
+            if not self.client.alive:
+                await asyncio.shield(self.engine.remove(self.spec.name))
+            raise
+
+    async def _measure(self, allowed: int) -> None:
+        usage, _ = await self.client.file("usage", path=".")
+        self.full = usage["bytes"] > allowed
+
+    async def close(self) -> None:
+        """End every process inside and remove the sandbox."""
+        if self.closed:
+            return
+        self.closed = True
+        await self.client.close()
+        await self.engine.remove(self.spec.name)
+
+
+def new_name() -> str:
+    return f"hardpoint-{os.getpid()}-{os.urandom(6).hex()}"
