@@ -23,7 +23,8 @@ def test_any_text_is_a_path_or_an_orderly_error(text):
         read(DATA, parse_path(text))
     except InvalidParameters as error:
         assert error.issues[0].code in {
-            "invalid_path", "invalid_index", "field_not_found", "not_indexable", "index_out_of_bounds",
+            "invalid_path", "invalid_index", "field_not_found", "not_indexable",
+            "index_out_of_bounds",
         }  # fmt: skip
         str(error).encode()
 

@@ -8,11 +8,15 @@ from hypothesis import strategies as st
 
 from hardpoint_builtin.json_text import MAX_DEPTH, InvalidJson, is_valid, parse, write
 
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.text()
+    | st.floats(allow_nan=False, allow_infinity=False)
+)  # fmt: skip
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
-)  # fmt: skip
+)
 
 
 @given(values)

@@ -1,7 +1,7 @@
 """Find the description of a function and of each parameter in its docstring.
 
-Reads Google (`Args:`), NumPy (`Parameters` underlined) and reST or Epytext (`:param x:`, `@param x:`)
-sections. Everything before the first section is the description of the tool.
+Reads Google (`Args:`), NumPy (`Parameters` underlined) and reST or Epytext (`:param x:`,
+`@param x:`) sections. Everything before the first section is the description of the tool.
 """
 
 from __future__ import annotations

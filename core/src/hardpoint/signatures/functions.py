@@ -1,4 +1,4 @@
-"""Read the signature of one function: which arguments a model gives, and how they reach the code."""
+"""Read one function: which arguments a model gives, and how they reach the code."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
+
 from hardpoint.errors import InvalidParameters, Issue, SchemaError
-from hardpoint.signatures.codecs import (
-    Builder,
+from hardpoint.signatures.builder import Builder
+from hardpoint.signatures.codec import (
     Codec,
     Decode,
     Refused,
     Schema,
     Unsupported,
-    apply_metadata,
     escape,
     kind_of,
-    with_default,
 )
 from hardpoint.signatures.docstrings import parse
+from hardpoint.signatures.metadata import apply_metadata, with_default
 
 _CONTEXT_NAME = re.compile(r"(?:Optional\[)?(?:\w+\.)*JobContext(?:\])?(?:\s*\|\s*None)?")
 
@@ -101,7 +101,7 @@ def describe(function: Callable[..., Any], *, name: str | None = None) -> Signat
             to do about it.
     """
     target = _annotated_function(function)
-    name = name or getattr(target, "__name__", type(function).__name__)
+    name = name or str(getattr(target, "__name__", type(function).__name__))
     if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
         raise SchemaError(
             name,
@@ -164,7 +164,7 @@ def _codec_of(parameter: inspect.Parameter, builder: Builder) -> Codec:
     if annotation is inspect.Parameter.empty:
         if parameter.name in ("ctx", "context"):
             raise Unsupported(
-                f"annotate it as `{parameter.name}: JobContext` to receive the context of the call, "
+                f"annotate it as `{parameter.name}: JobContext` to receive the call's context, "
                 "or give it another type when a model should fill it in"
             )
         annotation = Any
@@ -184,8 +184,8 @@ def _refuses_null(codec: Codec) -> bool:
 
 def _refuse_other_kinds(parameter: inspect.Parameter) -> None:
     advice = {
-        inspect.Parameter.VAR_POSITIONAL: "a model cannot give *args; take a list parameter instead",
-        inspect.Parameter.VAR_KEYWORD: "a model cannot give **kwargs; take a dict parameter instead",
+        inspect.Parameter.VAR_POSITIONAL: "a model cannot give *args; take a list instead",
+        inspect.Parameter.VAR_KEYWORD: "a model cannot give **kwargs; take a dict instead",
         inspect.Parameter.POSITIONAL_ONLY: "arguments are given by name; remove the `/`",
     }
     if parameter.kind in advice:

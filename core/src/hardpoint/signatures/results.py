@@ -1,4 +1,4 @@
-"""Turn what a tool returned into a JSON value. The other direction of `codecs`, with the same forms."""
+"""Turn what a tool returned into a JSON value: the other direction of a `Codec`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _convert_other(value: Any, path: str, depth: int) -> Any:
 
 
 def record_fields(value: Any) -> list[tuple[str, str]] | None:
-    """(key, attribute) of each field when `value` is an attrs, dataclass or named tuple instance."""
+    """(key, attribute) of each field of an attrs, dataclass or named tuple instance."""
     if isinstance(value, type):
         return None
     if (fields := getattr(type(value), "__attrs_attrs__", None)) is not None:
@@ -134,7 +134,7 @@ def _enum_value(member: enum.Enum) -> Any:
 
 
 def _in_order(values: Set[Any]) -> list[Any]:
-    """Sorted, so that the same set is the same result; in its own order when it cannot be sorted."""
+    """Sorted where possible, so that the same set is the same result."""
     try:
         return sorted(values)
     except TypeError:

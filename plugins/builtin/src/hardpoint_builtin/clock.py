@@ -13,7 +13,10 @@ from hardpoint_builtin.refusals import refuse
 from hardpoint_builtin.time_format import DEFAULT, format_moment
 from hardpoint_builtin.zones import find_zone, format_offset, to_instant, zone_name
 
-_MOMENT = "ISO 8601 such as 2024-02-29T12:00:00Z, unix time in seconds (milliseconds from 1e11 on), or `now`"
+_MOMENT = (
+    "ISO 8601 such as 2024-02-29T12:00:00Z, unix time in seconds (in milliseconds from 1e11 on), "
+    "or `now`"
+)
 _ZONE = "an IANA name such as Europe/Paris, or an offset such as +05:45"
 
 
@@ -22,8 +25,8 @@ class TimeTool(Tool):
 
     name = "time"
     description = (
-        "Get the current time, or parse, convert, format and compare times. Operations: now, parse, "
-        "convert (to another time zone), format (with % codes), diff (timestamp2 minus input)."
+        "Get the current time, or parse, convert, format and compare times. Operations: now, "
+        "parse, convert (to another zone), format (with % codes), diff (timestamp2 minus input)."
     )
 
     def parameters_schema(self) -> dict[str, Any]:

@@ -39,8 +39,8 @@ _ISO = re.compile(
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _RFC_2822 = re.compile(
-    rf"""(?:(?P<weekday>{"|".join(_DAYS)}),\ )?(?P<day>\d{{1,2}})\ (?P<month>{"|".join(_MONTHS)})\ 
-    (?P<year>\d{{4}})\ (?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?
+    rf"""(?:(?P<weekday>{"|".join(_DAYS)}),\ )?(?P<day>\d{{1,2}})\ (?P<month>{"|".join(_MONTHS)})
+    \ (?P<year>\d{{4}})\ (?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?
     \ (?P<zone>[+-]\d{{4}}|GMT|UTC?)""",
     re.VERBOSE | re.ASCII | re.IGNORECASE,
 )  # fmt: skip

@@ -19,8 +19,8 @@ class JsonTool(Tool):
 
     name = "json"
     description = (
-        "Parse, query, stringify, validate and change JSON. `data` is a value or JSON text; `path` is "
-        'names joined by dots with [0] for an index and ["key"] for any key, for example '
+        "Parse, query, stringify, validate and change JSON. `data` is a value or JSON text; `path` "
+        'is names joined by dots with [0] for an index and ["key"] for any key, for example '
         "users[0].name."
     )
 
