@@ -19,6 +19,8 @@ MAX_HEADER_VALUE: Final = 8192
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
 _CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+# Python knows these as text encodings; on hostile input they are slow, or make other text of it.
+_NO_CHARSETS = frozenset(("idna", "punycode", "raw_unicode_escape", "unicode_escape", "utf_7"))
 _BAD_VALUE = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 # Headers that frame or route the message. A caller who could set them could smuggle a second
 # request, or talk to another host behind a shared front end.
@@ -86,8 +88,9 @@ class HttpResponse:
     def text(self) -> str:
         """The body as text, by the declared character set or UTF-8; never fails."""
         declared = _CHARSET.search(self.header("content-type"))
+        charset = declared[1].lower().replace("-", "_") if declared else "utf_8"
         try:
-            return self.body.decode(declared[1] if declared else "utf-8", "replace")
+            return self.body.decode("utf_8" if charset in _NO_CHARSETS else charset, "replace")
         except (LookupError, UnicodeError):
             return self.body.decode("utf-8", "replace")
 

@@ -22,7 +22,8 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\Z")
 _NUMERIC_LABEL = re.compile(r"[0-9]+\Z|0[xX][0-9a-fA-F]*\Z")
-_DOTTED_QUAD = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.|\Z)){4}", re.ASCII)
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_DOTTED_QUAD = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}\Z")
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _UNSAFE = {
     "path": re.compile(r"[^!$&\'()*+,;=:@/%\w.~\[\]-]", re.ASCII),
