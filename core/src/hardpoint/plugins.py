@@ -61,6 +61,7 @@ class PluginRecord:
     """Why it is blocked or failed."""
     hooks: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    from_entry_point: bool = False
 
     @property
     def owner(self) -> str:
@@ -133,6 +134,46 @@ class PluginManager:
             self.records[name] = attrs.evolve(record, status="blocked", reason=reason)
             return
         self._register(record, module)
+        self._impls.clear()
+
+    def change(self, config: Config, *, load_installed: bool) -> None:
+        """Put another configuration in force: unload what is off or changed, load what is on.
+
+        Raises:
+            ConfigError: As for `load`.
+        """
+        before, self.config = self.config, config
+        for name, record in list(self.records.items()):
+            same = before.plugin.get(name) == config.plugin.get(name)
+            off = self.blocked_reason(name) is not None
+            if record.status == "active" and (off or not same) and record.from_entry_point:
+                self.unload(name)
+        if not load_installed:
+            return
+        active = {name for name, record in self.records.items() if record.status == "active"}
+        self.errors.clear()
+        for name in [n for n in self.records if n not in active]:
+            self._pm.unblock(name)
+        self.load([e for e in find_entry_points() if e.name not in active])
+
+    def unload(self, name: str) -> None:
+        """Take everything back that a plugin registered."""
+        record = self.records.pop(name)
+        module = self._pm.get_plugin(name)
+        tables: list[dict[str, Owned[Any]]] = [
+            self.domains,  # type: ignore[list-item]  # only keys and owners are looked at
+            self.approvers,  # type: ignore[list-item]
+            self.limiters,  # type: ignore[list-item]
+            self.commands,  # type: ignore[list-item]
+            *self.extensions.values(),
+        ]
+        for table in tables:
+            for key in [key for key, owned in table.items() if owned.owner == record.owner]:
+                del table[key]
+        self.registry.remove_owner(record.owner)
+        self.configs.pop(name, None)
+        if module is not None:
+            self._withdraw(module)
         self._impls.clear()
 
     def blocked_reason(self, name: str) -> str | None:
@@ -329,8 +370,13 @@ def find_entry_points() -> Sequence[Loadable]:
 def _record(name: str, entry_point: Loadable) -> PluginRecord:
     distribution = getattr(entry_point, "dist", None)
     if distribution is None:
-        return PluginRecord(name)
-    return PluginRecord(name, distribution=distribution.name, version=distribution.version)
+        return PluginRecord(name, from_entry_point=True)
+    return PluginRecord(
+        name,
+        distribution=distribution.name,
+        version=distribution.version,
+        from_entry_point=True,
+    )
 
 
 def _import(record: PluginRecord, entry_point: Loadable) -> Any:

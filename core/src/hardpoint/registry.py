@@ -279,6 +279,24 @@ class ToolRegistry:
         if gone:
             self._tell(RegistryChange(removed=gone))
 
+    def remove_owner(self, owner: str) -> None:
+        """Remove everything that one owner registered; for plugins that are switched off."""
+        with self._lock:
+            for toolset_name, (_, by) in list(self._toolsets.items()):
+                if by == owner:
+                    del self._toolsets[toolset_name]
+            gone = tuple(sorted(n for n, entry in self._entries.items() if entry.owner == owner))
+            for name in gone:
+                self._drop(name)
+        if gone:
+            self._tell(RegistryChange(removed=gone))
+
+    def touch(self) -> None:
+        """Tell the listeners that what a caller may see could have changed."""
+        with self._lock:
+            self.version += 1
+        self._tell(RegistryChange())
+
     # toolsets ----------------------------------------------------------------------------------
 
     def register_toolset(

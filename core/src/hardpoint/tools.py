@@ -73,11 +73,14 @@ class ToolDomain(StrEnum):
     Container = CONTAINER
 
 
+SubjectKind = Literal["command", "path", "url", "text"]
+
+
 @attrs.frozen
 class Subject:
     """What a call acts on, in a form that rules can match."""
 
-    kind: Literal["command", "path", "url", "text"]
+    kind: SubjectKind
     value: Any
     """A command line or argv list, a workspace path, an absolute URL, or text."""
     operation: str = ""
@@ -161,6 +164,8 @@ class Tool(ABC):
     title: str | None = None
     provenance: Provenance = "untrusted"
     """How far results are believed: `trusted` when they hold nothing from outside this machine."""
+    subject_kind: SubjectKind | None = None
+    """What kind of subject `canonicalise` gives, so that rules for the tool can be read at load."""
 
     @abstractmethod
     def parameters_schema(self) -> dict[str, Any]:

@@ -53,6 +53,9 @@ class ToolConfig:
 
     enabled: bool = True
     rate_limit: ToolRateLimitConfig | None = None
+    """Replaces the tool's own limit."""
+    lower_rate_limit: ToolRateLimitConfig | None = None
+    """Applies as well as the limit above; what an untrusted project file asks for ends up here."""
     timeout: float | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.gt(0))
     )
@@ -84,7 +87,8 @@ class ApprovalConfig:
 
 @attrs.frozen
 class LimitsConfig:
-    backend: str = "memory"
+    backend: str | None = None
+    """`memory`, `sqlite` or a plugin's. None: `sqlite` where processes share state, else `memory`."""
     max_keys: int = 100_000
     concurrency: int = attrs.field(default=1000, validator=attrs.validators.ge(1))
     """Calls of one runtime that run at one time; more wait."""

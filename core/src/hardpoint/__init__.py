@@ -1,0 +1,225 @@
+"""The tool layer of an AI agent: find, check, approve, limit, run, clean and record every tool call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hardpoint.calls import CallOutcome, ToolCall, call_digest
+    from hardpoint.config import Config
+    from hardpoint.context import ExecResult, JobContext, Sandbox, Services
+    from hardpoint.errors import (
+        ApprovalRequired,
+        BudgetExceeded,
+        ConfigError,
+        DomainUnavailable,
+        ExecutionFailed,
+        ExternalService,
+        HardpointError,
+        InvalidParameters,
+        Issue,
+        NameTaken,
+        NotAuthorized,
+        PluginError,
+        ProtectedName,
+        RateLimited,
+        RegistrationError,
+        SandboxError,
+        SchemaError,
+        ToolDisabled,
+        ToolError,
+        ToolNotFound,
+        ToolTimeout,
+    )
+    from hardpoint.hookspecs import API_VERSION, hookimpl, hookspec
+    from hardpoint.interfaces import (
+        ApprovalRequest,
+        Approver,
+        Decision,
+        ExecutionDomain,
+        Invocation,
+        Pending,
+        RateLimiterBackend,
+        SecretStore,
+        Toolset,
+        WasmToolRegistration,
+    )
+    from hardpoint.limits import ToolRateLimitConfig
+    from hardpoint.parts import Audio, Blob, Image, Link, Part, Resource, Text, ToolOutput
+    from hardpoint.policy.rate_limit import RateLimiter
+    from hardpoint.protected import PROTECTED_TOOL_NAMES
+    from hardpoint.registry import ToolRegistry
+    from hardpoint.runtime import Progress, Runtime
+    from hardpoint.schema import validate_tool_schema
+    from hardpoint.signatures import Param
+    from hardpoint.tools import (
+        ApprovalRequirement,
+        Canonical,
+        Subject,
+        Tool,
+        ToolDefinition,
+        ToolDiscoverySummary,
+        ToolDomain,
+        tool,
+    )
+
+__version__: str
+
+# Name to module; each is imported when it is asked for, so that `import hardpoint` stays quick.
+_EXPORTS = {
+    "API_VERSION": "hookspecs",
+    "ApprovalRequest": "interfaces",
+    "ApprovalRequired": "errors",
+    "ApprovalRequirement": "tools",
+    "Approver": "interfaces",
+    "Audio": "parts",
+    "Blob": "parts",
+    "BudgetExceeded": "errors",
+    "CallOutcome": "calls",
+    "Canonical": "tools",
+    "Config": "config",
+    "ConfigError": "errors",
+    "Decision": "interfaces",
+    "DomainUnavailable": "errors",
+    "ExecResult": "context",
+    "ExecutionDomain": "interfaces",
+    "ExecutionFailed": "errors",
+    "ExternalService": "errors",
+    "HardpointError": "errors",
+    "Image": "parts",
+    "InvalidParameters": "errors",
+    "Invocation": "interfaces",
+    "Issue": "errors",
+    "JobContext": "context",
+    "Link": "parts",
+    "NameTaken": "errors",
+    "NotAuthorized": "errors",
+    "PROTECTED_TOOL_NAMES": "protected",
+    "Param": "signatures",
+    "Part": "parts",
+    "Pending": "interfaces",
+    "PluginError": "errors",
+    "Progress": "runtime",
+    "ProtectedName": "errors",
+    "RateLimited": "errors",
+    "RateLimiter": "policy.rate_limit",
+    "RateLimiterBackend": "interfaces",
+    "RegistrationError": "errors",
+    "Resource": "parts",
+    "Runtime": "runtime",
+    "Sandbox": "context",
+    "SandboxError": "errors",
+    "SchemaError": "errors",
+    "SecretStore": "interfaces",
+    "Services": "context",
+    "Subject": "tools",
+    "Text": "parts",
+    "Tool": "tools",
+    "ToolCall": "calls",
+    "ToolDefinition": "tools",
+    "ToolDisabled": "errors",
+    "ToolDiscoverySummary": "tools",
+    "ToolDomain": "tools",
+    "ToolError": "errors",
+    "ToolNotFound": "errors",
+    "ToolOutput": "parts",
+    "ToolRateLimitConfig": "limits",
+    "ToolRegistry": "registry",
+    "ToolTimeout": "errors",
+    "Toolset": "interfaces",
+    "WasmToolRegistration": "interfaces",
+    "call_digest": "calls",
+    "hookimpl": "hookspecs",
+    "hookspec": "hookspecs",
+    "tool": "tools",
+    "validate_tool_schema": "schema",
+}
+
+__all__ = [
+    "API_VERSION",
+    "ApprovalRequest",
+    "ApprovalRequired",
+    "ApprovalRequirement",
+    "Approver",
+    "Audio",
+    "Blob",
+    "BudgetExceeded",
+    "CallOutcome",
+    "Canonical",
+    "Config",
+    "ConfigError",
+    "Decision",
+    "DomainUnavailable",
+    "ExecResult",
+    "ExecutionDomain",
+    "ExecutionFailed",
+    "ExternalService",
+    "HardpointError",
+    "Image",
+    "InvalidParameters",
+    "Invocation",
+    "Issue",
+    "JobContext",
+    "Link",
+    "NameTaken",
+    "NotAuthorized",
+    "PROTECTED_TOOL_NAMES",
+    "Param",
+    "Part",
+    "Pending",
+    "PluginError",
+    "Progress",
+    "ProtectedName",
+    "RateLimited",
+    "RateLimiter",
+    "RateLimiterBackend",
+    "RegistrationError",
+    "Resource",
+    "Runtime",
+    "Sandbox",
+    "SandboxError",
+    "SchemaError",
+    "SecretStore",
+    "Services",
+    "Subject",
+    "Text",
+    "Tool",
+    "ToolCall",
+    "ToolDefinition",
+    "ToolDisabled",
+    "ToolDiscoverySummary",
+    "ToolDomain",
+    "ToolError",
+    "ToolNotFound",
+    "ToolOutput",
+    "ToolRateLimitConfig",
+    "ToolRegistry",
+    "ToolTimeout",
+    "Toolset",
+    "WasmToolRegistration",
+    "__version__",
+    "call_digest",
+    "hookimpl",
+    "hookspec",
+    "tool",
+    "validate_tool_schema",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("hardpoint")
+    elif name in _EXPORTS:
+        from importlib import import_module
+
+        value = getattr(import_module(f"hardpoint.{_EXPORTS[name]}"), name)
+    else:
+        raise AttributeError(f"module 'hardpoint' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,302 @@
+"""Build the parts of a runtime from its configuration, start them, change them, stop them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from hardpoint._clean import Cleaner
+from hardpoint._core import Core
+from hardpoint._record import Labels, Recorder
+from hardpoint.config import Config
+from hardpoint.context import JobContext, Origin
+from hardpoint.errors import ConfigError, HardpointError
+from hardpoint.folders import folder
+from hardpoint.interfaces import ApprovalRequest, Approver, Clock, Decision, Pending
+from hardpoint.interfaces.limits import RateLimiterBackend
+from hardpoint.plugins import PluginManager
+from hardpoint.policy.grants import StoredGrants
+from hardpoint.policy.rules import Rule, parse_rule
+from hardpoint.registry import ToolRegistry
+from hardpoint.services import CoreServices
+from hardpoint.store import Store
+
+
+@attrs.frozen
+class Parts:
+    """What a runtime is built from."""
+
+    config: Config
+    plugins: Mapping[str, Any]
+    installed_plugins: bool
+    approvers: Sequence[tuple[str, Approver]]
+    clock: Clock
+    origin: Origin
+    in_memory: bool
+
+
+@attrs.frozen
+class ConfigSource:
+    """Where a configuration is read from, so that it can be read again."""
+
+    path: Path | str | None = None
+    project: Path | str | None = None
+    overrides: Mapping[str, Any] | None = None
+
+    def read(self) -> Config:
+        from hardpoint.config.files import load_config
+
+        return load_config(path=self.path, project=self.project, overrides=self.overrides)
+
+
+class CallbackApprover(Approver):
+    """A function of the host program as an approver."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    async def decide(
+        self, request: ApprovalRequest, context: JobContext
+    ) -> Decision | Pending | None:
+        answer = self._function(request, context)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return answer  # type: ignore[no-any-return]  # `ask` refuses what is not a decision
+
+
+def as_approvers(given: Any) -> Sequence[tuple[str, Approver]]:
+    """Approvers with names from what a caller handed in."""
+    if given is None:
+        return ()
+    several = given if isinstance(given, list | tuple) else [given]
+    named: list[tuple[str, Approver]] = []
+    for each in several:
+        if isinstance(each, Approver):
+            named.append((type(each).__name__, each))
+        elif callable(each):
+            named.append((getattr(each, "__name__", "callback"), CallbackApprover(each)))
+        else:
+            raise HardpointError(f"{each!r} is neither an Approver nor a function")
+    return named
+
+
+# building --------------------------------------------------------------------------------------
+
+
+def build(parts: Parts) -> Core:
+    """Everything that a runtime needs; nothing that waits is started yet."""
+    config = parts.config
+    registry = ToolRegistry(protect=True)
+    plugins = PluginManager(config, registry)
+    if parts.installed_plugins:
+        plugins.load()
+    for name, module in parts.plugins.items():
+        plugins.add(name, module)
+    store = Store(_store_location(parts))
+    audit = _audit(parts, store)
+    secrets = _secrets(parts, plugins, audit)
+    leaks = _leaks(secrets)
+    results = _results(parts)
+    core = Core(
+        config=config,
+        registry=registry,
+        plugins=plugins,
+        rules=read_rules(config),
+        limiter=_limiter(parts, plugins, store),
+        grants=StoredGrants(store, parts.clock, valid_seconds=config.approval.expires),
+        approvers=_approvers(parts, plugins),
+        leaks=leaks,
+        cleaner=_cleaner(config, plugins, leaks, results),
+        recorder=_recorder(plugins, audit),
+        labels=Labels(store),
+        budget=_budget(parts, store),
+        clock=parts.clock,
+        origin=parts.origin,
+    )
+    core.services = CoreServices(core, store=store, results=results, audit=audit, secrets=secrets)
+    _register_own_tools(registry, results)
+    return core
+
+
+def read_rules(config: Config) -> Sequence[Rule]:
+    """The rules of the configuration.
+
+    Raises:
+        ConfigError: All that cannot be read, with file and line.
+    """
+    rules: list[Rule] = []
+    problems: list[str] = []
+    for entry in config.policy.rules:
+        try:
+            rules.append(parse_rule(entry))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return rules
+
+
+def _store_location(parts: Parts) -> str | Path:
+    store = parts.config.store
+    if store.url is not None:
+        return store.url
+    if store.path is not None:
+        return store.path
+    return ":memory:" if parts.in_memory else folder("data") / "state.db"
+
+
+def _audit(parts: Parts, store: Store) -> Any:
+    audit = parts.config.audit
+    if not audit.enabled or (parts.in_memory and audit.path is None):
+        return None
+    from hardpoint.audit import AuditLog
+
+    return AuditLog(
+        audit.path or folder("state") / "audit",
+        fsync=audit.fsync,
+        max_bytes=audit.max_bytes,
+        clock=parts.clock.now,
+    )
+
+
+def _secrets(parts: Parts, plugins: PluginManager, audit: Any) -> Any:
+    from hardpoint.secrets import Secrets
+
+    return Secrets.from_config(parts.config, plugins.extension("secret_store"), audit)
+
+
+def _leaks(secrets: Any) -> Any:
+    from hardpoint.output.leaks import LeakScanner
+
+    return LeakScanner(secrets.known_values())
+
+
+def _results(parts: Parts) -> Any:
+    from hardpoint.output.results import Results
+
+    output = parts.config.output
+    return Results(
+        None if parts.in_memory else folder("data") / "results",
+        keep_bytes=output.keep_bytes,
+        keep_seconds=output.keep_seconds,
+    )
+
+
+def _limiter(parts: Parts, plugins: PluginManager, store: Store) -> RateLimiterBackend:
+    from hardpoint.policy.rate_limit import MemoryRateLimiter, SqliteRateLimiter
+
+    limits = parts.config.limits
+    shared = parts.origin in ("cli", "gateway", "job") and not parts.in_memory
+    name = limits.backend or ("sqlite" if shared else "memory")
+    if name == "memory":
+        return MemoryRateLimiter(clock=parts.clock.monotonic, max_keys=limits.max_keys)
+    if name == "sqlite":
+        return SqliteRateLimiter(store, clock=parts.clock.now)
+    if name not in plugins.limiters:
+        raise ConfigError(
+            f"[limits] backend = {name!r}: no plugin provides it;"
+            f" there are {', '.join(sorted({'memory', 'sqlite', *plugins.limiters}))}",
+            hint=f"pip install hardpoint-{name}",
+        )
+    return plugins.limiters[name].value
+
+
+def _approvers(parts: Parts, plugins: PluginManager) -> Sequence[tuple[str, Approver]]:
+    if parts.approvers:
+        return parts.approvers
+    named: list[tuple[str, Approver]] = []
+    for name in parts.config.approval.approvers:
+        if name in plugins.approvers:
+            named.append((name, plugins.approvers[name].value))
+        elif name == "terminal":
+            from hardpoint.policy.terminal import TerminalApprover
+
+            named.append((name, TerminalApprover()))
+        elif name != "queue":  # the queue is what is left when nobody answers
+            raise ConfigError(
+                f"[approval] approvers names {name!r}, which no plugin provides;"
+                f" there are {', '.join(sorted({'terminal', 'queue', *plugins.approvers}))}"
+            )
+    return named
+
+
+def _cleaner(config: Config, plugins: PluginManager, leaks: Any, results: Any) -> Cleaner:
+    return Cleaner(
+        leaks,
+        results,
+        tuple(plugins.extension("output_filter").items()),
+        max_bytes=config.output.max_bytes,
+        scan=config.output.leak_scan,
+    )
+
+
+def _recorder(plugins: PluginManager, audit: Any) -> Recorder:
+    return Recorder(audit, tuple(plugins.extension("audit_sink").values()))
+
+
+def _budget(parts: Parts, store: Store) -> Any:
+    from hardpoint.config import Budget
+
+    budget = parts.config.budget
+    if all(scope == Budget() for scope in (budget.session, budget.user, budget.day)):
+        return None
+    from hardpoint.policy.budget import Budgets
+
+    return Budgets(budget, store, parts.clock)
+
+
+def _register_own_tools(registry: ToolRegistry, results: Any) -> None:
+    from hardpoint.output.result_read import ResultReadTool
+
+    registry.register(ResultReadTool(results), owner="hardpoint")
+
+
+# life ------------------------------------------------------------------------------------------
+
+
+async def start(core: Core) -> None:
+    """Let what plugins registered meet the running core."""
+    for kind in core.plugins.extensions.values():
+        for owned in kind.values():
+            begin = getattr(owned.value, "start", None)
+            if inspect.iscoroutinefunction(begin):
+                await begin(core.services)
+
+
+async def stop(core: Core) -> None:
+    """End everything, the youngest first; one failure does not stop the rest."""
+    failures: list[Exception] = []
+    for kind in reversed(list(core.plugins.extensions.values())):
+        for owned in reversed(list(kind.values())):
+            end = getattr(owned.value, "stop", None)
+            if inspect.iscoroutinefunction(end):
+                try:
+                    await end()
+                except Exception as error:  # foreign code; the others must still end
+                    failures.append(error)
+    try:
+        await core.close()
+    except Exception as error:  # foreign code; files must still be closed
+        failures.append(error)
+    await core.limiter.aclose()
+    if core.services.audit is not None:
+        core.services.audit.close()
+    if failures:
+        raise ExceptionGroup("the runtime did not close cleanly", failures)
+
+
+def rebuild(core: Core, parts: Parts) -> None:
+    """Put new settings in force: rules, tools, limits, plugins on and off."""
+    rules = read_rules(parts.config)
+    core.plugins.change(parts.config, load_installed=parts.installed_plugins)
+    core.config = parts.config
+    core.rules = rules
+    core.mode = parts.config.policy.mode
+    core.approvers = _approvers(parts, core.plugins)
+    core.cleaner = _cleaner(parts.config, core.plugins, core.leaks, core.services.results)
+    core.forget_plans()
+    core.registry.touch()

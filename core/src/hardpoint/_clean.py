@@ -1,0 +1,126 @@
+"""Clean an output: leak scan first, then filters, then the cap. Patterns and cap live in `output`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from hardpoint.calls import ToolCall
+from hardpoint.context import JobContext
+from hardpoint.errors import ExecutionFailed, ToolError
+from hardpoint.interfaces import OutputFilter
+from hardpoint.parts import Part, Resource, Text, ToolOutput
+
+if TYPE_CHECKING:
+    from hardpoint._plan import Plan
+
+
+@attrs.frozen
+class Cleaned:
+    """An output that may be shown."""
+
+    output: ToolOutput
+    notices: tuple[str, ...] = ()
+    truncated: bool = False
+    result_ref: str | None = None
+
+
+class Cleaner:
+    """Cleans what comes back from tools."""
+
+    def __init__(
+        self,
+        leaks: Any,
+        results: Any,
+        filters: Sequence[tuple[str, OutputFilter]] = (),
+        *,
+        max_bytes: int = 100_000,
+        scan: bool = True,
+    ) -> None:
+        self._leaks = leaks
+        self._results = results
+        self._filters = filters
+        self._max_bytes = max_bytes
+        self._scan = scan
+
+    async def clean(
+        self, output: ToolOutput, plan: Plan, call: ToolCall, context: JobContext
+    ) -> Cleaned:
+        """Scan, filter and cap one output.
+
+        Raises:
+            ToolError: A filter refused it, or it is not JSON.
+        """
+        text = _as_json(output, call)
+        notices: list[str] = []
+        if self._scan:
+            output, found = self._redact(output, text)
+            if found:
+                notices.append(f"redacted: {', '.join(found)}")
+                text = _as_json(output, call)
+        for name, output_filter in self._filters:
+            output = await _filter(name, output_filter, output, call, context)
+            text = _as_json(output, call)
+        if len(text) <= self._max_bytes // 4 or len(text.encode()) <= self._max_bytes:
+            return Cleaned(output, tuple(notices))
+        capped = await self._results.cap(
+            output, text, max_bytes=self._max_bytes, context=context, call_id=call.id
+        )
+        return Cleaned(
+            capped.output, (*notices, capped.notice), truncated=True, result_ref=capped.result_ref
+        )
+
+    async def clean_partial(self, partial: ToolOutput) -> ToolOutput:
+        """What a cut-short call gave out, scanned and cut to the cap."""
+        redacted, _ = self._redact(partial, json.dumps(partial.result, default=str))
+        if isinstance(redacted.result, str) and len(redacted.result) > self._max_bytes:
+            redacted = attrs.evolve(redacted, result=redacted.result[: self._max_bytes])
+        return redacted
+
+    def _redact(self, output: ToolOutput, text: str) -> tuple[ToolOutput, list[str]]:
+        kinds = {finding.kind for finding in self._leaks.scan(text)}
+        result = self._leaks.redact_value(output.result) if kinds else output.result
+        parts: list[Part] = []
+        for part in output.parts:
+            cleaned, found = self._redact_part(part)
+            kinds |= found
+            parts.append(cleaned)
+        if not kinds:
+            return output, []
+        return attrs.evolve(output, result=result, parts=tuple(parts)), sorted(kinds)
+
+    def _redact_part(self, part: Part) -> tuple[Part, set[str]]:
+        if not isinstance(part, Text | Resource) or not part.text:
+            return part, set()
+        kinds = {finding.kind for finding in self._leaks.scan(part.text)}
+        if not kinds:
+            return part, kinds
+        return attrs.evolve(part, text=self._leaks.redact(part.text)), kinds
+
+
+def _as_json(output: ToolOutput, call: ToolCall) -> str:
+    if isinstance(output.result, str):
+        return output.result
+    try:
+        return json.dumps(output.result, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ExecutionFailed(f"{call.tool!r} returned a value that is not JSON: {error}") from error
+
+
+async def _filter(
+    name: str, output_filter: OutputFilter, output: ToolOutput, call: ToolCall, context: JobContext
+) -> ToolOutput:
+    try:
+        filtered = await output_filter.apply(output, call, context)
+    except ToolError:
+        raise
+    except Exception as error:  # a filter is foreign code; an output that it could not see is not shown
+        raise ExecutionFailed(
+            f"output filter {name!r} failed, so the output is withheld: {error}"
+        ) from error
+    if not isinstance(filtered, ToolOutput):
+        raise ExecutionFailed(f"output filter {name!r} returned no output")
+    return filtered

@@ -1,0 +1,243 @@
+"""The parts of a runtime that a call passes through, put together once. No step is taken here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from hardpoint._clean import Cleaner
+from hardpoint._plan import Plan, make_plan
+from hardpoint._record import Labels, Recorder
+from hardpoint.config import Config
+from hardpoint.context import JobContext, Origin
+from hardpoint.domains import Deadlines, OrchestratorDomain
+from hardpoint.errors import DomainUnavailable, ExternalService, HardpointError, ToolError
+from hardpoint.interfaces import Approver, Clock, ExecutionDomain, RateLimiterBackend, Toolset
+from hardpoint.plugins import PluginManager
+from hardpoint.policy.rules import Rule
+from hardpoint.registry import ToolRegistry
+from hardpoint.services import CallServices, CoreServices
+from hardpoint.tools import ToolDefinition
+
+if TYPE_CHECKING:
+    from hardpoint._call import Call
+    from hardpoint.calls import CallOutcome
+
+logger = logging.getLogger(__name__)
+
+
+class Core:
+    """What `_call` works with."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        registry: ToolRegistry,
+        plugins: PluginManager,
+        rules: Sequence[Rule],
+        limiter: RateLimiterBackend,
+        grants: Any,
+        approvers: Sequence[tuple[str, Approver]],
+        leaks: Any,
+        cleaner: Cleaner,
+        recorder: Recorder,
+        labels: Labels,
+        budget: Any,
+        clock: Clock,
+        origin: Origin,
+    ) -> None:
+        self.config = config
+        self.registry = registry
+        self.plugins = plugins
+        self.rules = rules
+        self.limiter = limiter
+        self.grants = grants
+        self.approvers = approvers
+        self.leaks = leaks
+        self.cleaner = cleaner
+        self.recorder = recorder
+        self.labels = labels
+        self.budget = budget
+        self.clock = clock
+        self.origin = origin
+        self.mode = config.policy.mode
+        self.boot_id = secrets.token_hex(4)
+        self.deadlines = Deadlines()
+        self.orchestrator = OrchestratorDomain()
+        self.services: CoreServices
+        """Set by the runtime, which builds the services around this object."""
+        self._plans: dict[str, tuple[int, Plan]] = {}
+        self._gate = asyncio.Semaphore(config.limits.concurrency)
+        self._tool_gates: dict[str, asyncio.Semaphore] = {}
+        self._opened: dict[int, asyncio.Future[None]] = {}
+        self._exits = AsyncExitStack()
+        self._lock = threading.Lock()
+
+    # plans -------------------------------------------------------------------------------------
+
+    def plan(self, name: str) -> Plan | None:
+        """The plan of a registered tool; made anew after every change of the registry."""
+        version = self.registry.version
+        known = self._plans.get(name)
+        if known is not None and known[0] == version:
+            return known[1]
+        entry = self.registry.entry(name) if isinstance(name, str) else None
+        if entry is None:
+            self._plans.pop(name, None)
+            return None
+        if known is not None and known[1].entry is entry:
+            plan = known[1]
+        else:
+            plan = make_plan(entry, self.config, self.plugins, self.rules, self.orchestrator)
+        self._plans[name] = (version, plan)
+        return plan
+
+    def forget_plans(self) -> None:
+        self._plans.clear()
+
+    def disabled_reason(self, name: str) -> str | None:
+        """Why a tool of this name is not there although it could be."""
+        from hardpoint.protected import PROTECTED_OWNERS
+
+        owner = PROTECTED_OWNERS.get(name)
+        for record in self.plugins.records.values():
+            if record.status == "blocked" and owner is not None and record.distribution == owner:
+                return f"plugin {record.name!r} is switched off ({record.reason})"
+        return None
+
+    # opening what opens late --------------------------------------------------------------------
+
+    async def enter(self, plan: Plan) -> None:
+        """Enter the tool's toolset and domain at their first call.
+
+        Raises:
+            ExternalService: The toolset cannot be reached.
+            DomainUnavailable: The domain cannot be opened.
+        """
+        if plan.entry.toolset is not None:
+            await self._enter_once(plan.entry.toolset, f"toolset {plan.entry.toolset.name!r}")
+        if plan.domain is not None and plan.domain is not self.orchestrator:
+            await self._enter_once(plan.domain, f"domain {plan.domain_name!r}")
+
+    async def _enter_once(self, thing: Toolset | ExecutionDomain, what: str) -> None:
+        opened = self._opened.get(id(thing))
+        if opened is None:
+            opened = asyncio.get_running_loop().create_future()
+            self._opened[id(thing)] = opened
+            try:
+                await self._exits.enter_async_context(thing)
+            except BaseException as error:
+                del self._opened[id(thing)]
+                opened.set_exception(_cannot_open(thing, what, error))
+                opened.exception()  # retrieved even when nobody else waits
+                if not isinstance(error, Exception):
+                    raise
+                raise _cannot_open(thing, what, error) from error
+            opened.set_result(None)
+            return
+        await asyncio.shield(opened)
+
+    async def close(self) -> None:
+        """Leave toolsets and domains, last opened first."""
+        self._opened.clear()
+        await self._exits.aclose()
+
+    # places ------------------------------------------------------------------------------------
+
+    async def take_place(self, call: Call) -> Sequence[asyncio.Semaphore]:
+        """Wait for a place among the running calls; give it back with `leave_place`.
+
+        A nested call uses the place of its root, and of an ancestor that runs the same tool.
+        """
+        plan = call.plan
+        gates: list[asyncio.Semaphore] = []
+        ancestors = list(_ancestors(call))
+        if not ancestors:
+            gates.append(self._gate)
+        if plan.config.concurrency is not None and plan.entry.name not in ancestors:
+            gates.append(self._tool_gate(plan))
+        for position, gate in enumerate(gates):
+            try:
+                await gate.acquire()
+            except BaseException:
+                self.leave_place(gates[:position])
+                raise
+        return gates
+
+    def leave_place(self, gates: Sequence[asyncio.Semaphore]) -> None:
+        for gate in gates:
+            gate.release()
+
+    def _tool_gate(self, plan: Plan) -> asyncio.Semaphore:
+        name = plan.entry.name
+        if name not in self._tool_gates:
+            self._tool_gates[name] = asyncio.Semaphore(plan.config.concurrency or 1)
+        return self._tool_gates[name]
+
+    # what is visible ---------------------------------------------------------------------------
+
+    def visible(self, context: JobContext | None = None) -> Sequence[ToolDefinition]:
+        """The definitions that a model may see, sorted by name."""
+        return [d for d in self.registry.schemas() if self._is_visible(d.name)]
+
+    def _is_visible(self, name: str) -> bool:
+        config = self.config.tools.get(name)
+        if config is not None and not config.enabled:
+            return False
+        return not any(
+            rule.decision == "deny" and rule.is_unconditional and rule.names(name)
+            for rule in self.rules
+        )
+
+    def usage(self, tool: str, user_id: str | None) -> tuple[int, int]:
+        """Calls of a tool in the last minute and hour, as far as this process counts them."""
+        counted: tuple[int, int] = self.limiter.usage(tool, user_id)  # type: ignore[attr-defined]
+        return counted
+
+    # small answers -----------------------------------------------------------------------------
+
+    def pattern_for(self, call: Call) -> str:
+        """What a `session` or `always` answer to this call is remembered for."""
+        name = call.plan.entry.name
+        shown = []
+        for subject in call.subjects:
+            value = subject.value if isinstance(subject.value, str) else " ".join(subject.value)
+            shown.append(f"{subject.operation} {value}".strip())
+        return f"{name}({'; '.join(shown)})" if shown else name
+
+    def services_of(self, call: Call) -> CallServices:
+        return CallServices(self.services, call)
+
+    def record_decided(self, call: Call) -> None:
+        self.recorder.decided(call)
+
+    def record_finished(self, call: Call, outcome: CallOutcome) -> None:
+        self.recorder.finished(call, outcome)
+
+    def cancelled(self, call: Call, error: BaseException) -> None:
+        """A call was cancelled; it still leaves its record."""
+        self.recorder.cancelled(call, error)
+
+
+def _ancestors(call: Call) -> Iterator[str]:
+    """The names of the tools whose calls led to this one."""
+    handle = call.context.handle
+    while handle is not None:
+        yield handle.state.plan.entry.name
+        handle = handle.parent
+
+
+def _cannot_open(thing: Any, what: str, error: BaseException) -> ToolError:
+    if isinstance(error, ToolError):
+        return error
+    text = error.message if isinstance(error, HardpointError) else f"{type(error).__name__}: {error}"
+    hint = error.hint if isinstance(error, HardpointError) else None
+    if isinstance(thing, Toolset):
+        return ExternalService(f"{what} cannot be reached: {text}", hint=hint)
+    return DomainUnavailable(f"{what} cannot be opened: {text}", hint=hint)

@@ -1,0 +1,99 @@
+"""A runtime for code without an event loop: the loop runs on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from hardpoint.context import JobContext
+from hardpoint.errors import HardpointError
+
+if TYPE_CHECKING:
+    from hardpoint.calls import CallOutcome
+    from hardpoint.parts import ToolOutput
+    from hardpoint.runtime import Runtime
+
+T = TypeVar("T")
+
+
+class SyncRuntime:
+    """The verbs of a `Runtime` as plain calls. Safe to use from several threads."""
+
+    def __init__(self, make: Callable[[], Runtime]) -> None:
+        self._make = make
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="hardpoint-runtime", daemon=True
+        )
+        self._runtime: Runtime | None = None
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime behind it, for `registry`, `definitions` and everything else that never waits."""
+        if self._runtime is None:
+            raise HardpointError("not open yet: use `with Runtime.sync() as rt:`")
+        return self._runtime
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self._runtime = self._wait(self._open())
+        except BaseException:
+            self._end_loop()
+            raise
+        return self
+
+    def __exit__(self, *exc_info: Any) -> None:
+        try:
+            self._wait(self.runtime.aclose())
+        finally:
+            self._end_loop()
+
+    def call(self, tool: str, params: Any = None, context: JobContext | None = None) -> ToolOutput:
+        """As `Runtime.call`."""
+        return self._wait(self.runtime.call(tool, params, context))
+
+    def run(self, tool: str, params: Any = None, context: JobContext | None = None) -> CallOutcome:
+        """As `Runtime.run`."""
+        return self._wait(self.runtime.run(tool, params, context))
+
+    def handle(self, provider: str, tool_calls: Any, context: JobContext) -> list[Any]:
+        """As `Runtime.handle`."""
+        return self._wait(self.runtime.handle(provider, tool_calls, context))
+
+    def stream(
+        self, tool: str, params: Any = None, context: JobContext | None = None
+    ) -> Iterator[Any]:
+        """As `Runtime.stream`."""
+        events = self.runtime.stream(tool, params, context)
+        try:
+            while True:
+                try:
+                    yield self._wait(anext(events))  # type: ignore[arg-type]
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._wait(events.aclose())  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> Any:
+        # registry, definitions, reload, plugins, usage: nothing of them waits.
+        return getattr(self.runtime, name)
+
+    async def _open(self) -> Runtime:
+        runtime = self._make()
+        return await runtime.__aenter__()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

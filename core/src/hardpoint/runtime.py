@@ -1,0 +1,317 @@
+"""Put a runtime together from its configuration, and run calls through it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+
+from hardpoint import _build
+from hardpoint._call import Watch, run_call
+from hardpoint._core import Core
+from hardpoint.calls import CallOutcome, ToolCall
+from hardpoint.config import Config
+from hardpoint.context import JobContext, Origin
+from hardpoint.errors import HardpointError
+from hardpoint.interfaces import Approver, Clock, SystemClock
+from hardpoint.parts import Part, ToolOutput
+from hardpoint.plugins import PluginRecord
+from hardpoint.policy.verdict import PolicyVerdict
+from hardpoint.registry import ToolRegistry
+from hardpoint.tools import Tool, ToolDefinition
+
+
+@attrs.frozen
+class Progress:
+    """How far a streamed call is."""
+
+    done: float
+    total: float | None = None
+    message: str | None = None
+
+
+@attrs.frozen
+class Usage:
+    """What one user called of one tool."""
+
+    this_minute: int = 0
+    this_hour: int = 0
+
+
+class Runtime:
+    """The tools, plugins, policy and state that calls go through.
+
+    Example:
+        async with Runtime.from_config() as rt:
+            context = JobContext(user_id="ana")
+            output = await rt.call("echo", {"message": "hi"}, context)
+
+    `Runtime()` by hand starts with nothing: no installed plugins, no files. `from_config` takes
+    everything from the configuration.
+    """
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        plugins: Mapping[str, Any] | None = None,
+        installed_plugins: bool = False,
+        approver: Approver | Callable[..., Any] | Sequence[Approver] | None = None,
+        clock: Clock | None = None,
+        origin: Origin = "library",
+        in_memory: bool = True,
+    ) -> None:
+        """Build a runtime.
+
+        Args:
+            config: The settings; all defaults when absent.
+            tools: Tools and functions to register at once.
+            plugins: Modules with hook functions, by plugin name, beside the installed ones.
+            installed_plugins: Load the plugins that pip installed.
+            approver: Who is asked: an approver, several in order, or a function of request and
+                context that gives a `Decision`. None: whoever the configuration names.
+            clock: The time; for tests.
+            origin: Where calls come from; part of every record and of rule conditions.
+            in_memory: Keep state and audit in memory only.
+
+        Raises:
+            ConfigError: The settings cannot be used.
+            PluginError: A required plugin is missing, or any failed in strict mode.
+        """
+        self._parts = _build.Parts(
+            config=config or Config(),
+            plugins=dict(plugins or {}),
+            installed_plugins=installed_plugins,
+            approvers=_build.as_approvers(approver),
+            clock=clock or SystemClock(),
+            origin=origin,
+            in_memory=in_memory,
+        )
+        self._source: _build.ConfigSource | None = None
+        self._core: Core = _build.build(self._parts)
+        for each in tools:
+            self.registry.register(each)
+
+    @classmethod
+    def from_config(
+        cls,
+        path: Path | str | None = None,
+        *,
+        project: Path | str | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Self:
+        """A runtime as the configuration says: managed file, variables, project, user.
+
+        Args:
+            path: Read this file in place of the user's and the project's.
+            project: The folder to look for a project's configuration in; the current one when absent.
+            overrides: Settings that win over files, as nested tables.
+            **options: As for `Runtime`.
+
+        Raises:
+            ConfigError: A file cannot be used; every problem is named with file and line.
+        """
+        source = _build.ConfigSource(path, project, overrides)
+        options = {"installed_plugins": True, "in_memory": False, **options}
+        runtime = cls(source.read(), **options)
+        runtime._source = source
+        return runtime
+
+    # the parts ---------------------------------------------------------------------------------
+
+    @property
+    def registry(self) -> ToolRegistry:
+        return self._core.registry
+
+    @property
+    def config(self) -> Config:
+        return self._core.config
+
+    @property
+    def services(self) -> Any:
+        """The services outside a call, for what the host program builds itself."""
+        return self._core.services
+
+    @property
+    def approvals(self) -> Any:
+        """Pending requests and remembered answers."""
+        return self._core.grants
+
+    def plugins(self) -> Sequence[PluginRecord]:
+        """What became of each plugin, by name."""
+        records = self._core.plugins.records
+        return [records[name] for name in sorted(records)]
+
+    # life --------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._core.services.loop = asyncio.get_running_loop()
+        await _build.start(self._core)
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Leave toolsets and domains, write what is buffered, close files."""
+        await _build.stop(self._core)
+
+    def reload(self) -> None:
+        """Read the configuration again. Running calls keep what they started with.
+
+        Raises:
+            ConfigError: The new configuration cannot be used; the old one stays in force.
+        """
+        config = self._source.read() if self._source is not None else self._parts.config
+        _build.rebuild(self._core, attrs.evolve(self._parts, config=config))
+
+    # calls -------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        tool: str | ToolCall,
+        params: Any = None,
+        context: JobContext | None = None,
+        *,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> CallOutcome:
+        """One call through all steps. Never raises for what goes wrong with the call.
+
+        Args:
+            tool: The name, or a whole `ToolCall`.
+            params: The arguments: a mapping, or the JSON text of one.
+            context: Who calls.
+            progress: Called with each report of the tool.
+        """
+        watch = None
+        if progress is not None:
+            watch = Watch(progress=lambda *report: progress(Progress(*report)))
+        return await self._run(tool, params, context, watch)
+
+    async def call(
+        self,
+        tool: str | ToolCall,
+        params: Any = None,
+        context: JobContext | None = None,
+        *,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> ToolOutput:
+        """Like `run`; the output, or an exception.
+
+        Raises:
+            ToolError: The kind says what went wrong.
+        """
+        return (await self.run(tool, params, context, progress=progress)).unwrap()
+
+    async def stream(
+        self, tool: str | ToolCall, params: Any = None, context: JobContext | None = None
+    ) -> AsyncIterator[Progress | Part | CallOutcome]:
+        """The reports and parts of a call as they come, then its outcome.
+
+        Leaving the iteration early cancels the call.
+        """
+        events: asyncio.Queue[Progress | Part | CallOutcome] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def put(event: Progress | Part | CallOutcome) -> None:
+            loop.call_soon_threadsafe(events.put_nowait, event)
+
+        watch = Watch(progress=lambda *report: put(Progress(*report)), emitted=put)
+
+        async def work() -> None:
+            put(await self._run(tool, params, context, watch))
+
+        task = asyncio.ensure_future(work())
+        try:
+            while True:
+                event = await events.get()
+                yield event
+                if isinstance(event, CallOutcome):
+                    return
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(
+        self, tool: str | ToolCall, params: Any, context: JobContext | None, watch: Watch | None
+    ) -> CallOutcome:
+        request = tool if isinstance(tool, ToolCall) else ToolCall(tool, params)
+        if isinstance(params, JobContext):
+            raise HardpointError("the context is the third argument: rt.call(name, params, context)")
+        if context is None:
+            raise HardpointError(
+                "a call needs a context", hint='JobContext(user_id="…") says who is calling'
+            )
+        if context.handle is not None:
+            # A tool that calls back with its own context is a nested call, whatever it calls on.
+            outcome: CallOutcome = await self._core.services.run(
+                request.tool, request.params, parent=context
+            )
+            return outcome
+        return await run_call(self._core, request, context, watch=watch)
+
+    async def check(
+        self, tool: str, params: Any, context: JobContext
+    ) -> PolicyVerdict:
+        """What would be decided about a call. Nothing runs, nothing is counted, nobody is asked.
+
+        Raises:
+            ToolError: The call would fail before the policy is asked.
+        """
+        from hardpoint._call import preview
+
+        return await preview(self._core, ToolCall(tool, params), context)
+
+    # definitions -------------------------------------------------------------------------------
+
+    def visible(self, context: JobContext | None = None) -> Sequence[ToolDefinition]:
+        """The definitions that a model may see: switched on, and not denied as a whole."""
+        return self._core.visible(context)
+
+    def definitions(self, provider: str = "mcp", context: JobContext | None = None) -> list[Any]:
+        """The visible definitions in a provider's shape.
+
+        Args:
+            provider: `openai`, `openai-strict`, `openai-responses`, `anthropic`, `gemini` or `mcp`.
+            context: For whom; it can hide more.
+        """
+        from hardpoint.providers import definitions_for
+
+        return definitions_for(provider, self.visible(context))
+
+    async def handle(
+        self, provider: str, tool_calls: Any, context: JobContext
+    ) -> list[Any]:
+        """A provider's tool calls in, the messages to append out, in the same order.
+
+        Args:
+            provider: As for `definitions`.
+            tool_calls: The reply's tool calls, or the whole message that holds them.
+            context: Who calls.
+        """
+        from hardpoint.providers import parse_calls, result_messages
+
+        names = [definition.name for definition in self.visible(context)]
+        calls = parse_calls(provider, tool_calls, names)
+        outcomes = await asyncio.gather(
+            *(self._run(ToolCall(c.name, c.params, c.id), None, context, None) for c in calls)
+        )
+        return result_messages(provider, list(zip(calls, outcomes, strict=True)))
+
+    # without a loop ----------------------------------------------------------------------------
+
+    @classmethod
+    def sync(cls, *args: Any, **options: Any) -> Any:
+        """A runtime for code without a loop: `with Runtime.sync() as rt: rt.call(…)`."""
+        from hardpoint.blocking import SyncRuntime
+
+        return SyncRuntime(lambda: cls.from_config(*args, **options))
+
+    def usage(self, tool: str, user_id: str | None = None) -> Usage:
+        """What was counted for a tool in this process; of one user, or of the only one."""
+        return Usage(*self._core.usage(tool, user_id))

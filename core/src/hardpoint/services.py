@@ -1,0 +1,167 @@
+"""The core as tools, toolsets, domains and approvers reach it: `context.services`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+from hardpoint.calls import CallOutcome, ToolCall
+from hardpoint.context import JobContext
+from hardpoint.errors import HardpointError, NotAuthorized
+from hardpoint.parts import ToolOutput
+
+if TYPE_CHECKING:
+    from hardpoint._call import Call
+    from hardpoint._core import Core
+
+
+class CoreServices:
+    """The services outside a call, for what a runtime holds: toolsets, domains, workers."""
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        store: Any,
+        results: Any,
+        audit: Any,
+        secrets: Any,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._core = core
+        self._store = store
+        self.results = results
+        self.audit = audit
+        self.secrets = secrets
+        self.loop = loop
+        self.jobs: Any = None
+
+    @property
+    def registry(self) -> Any:
+        return self._core.registry
+
+    @property
+    def leaks(self) -> Any:
+        return self._core.leaks
+
+    @property
+    def approvals(self) -> Any:
+        return self._core.grants
+
+    @property
+    def clock(self) -> Any:
+        return self._core.clock
+
+    @property
+    def config(self) -> Any:
+        return self._core.config
+
+    @property
+    def workspace(self) -> Any:
+        """The memory workspace that a plugin registered, or None."""
+        return next(iter(self.extensions("workspace").values()), None)
+
+    def store(self, namespace: str, migrations: Sequence[str] = ()) -> Any:
+        return self._store.namespace(namespace, migrations)
+
+    def extensions(self, kind: str) -> Mapping[str, Any]:
+        return self._core.plugins.extension(kind)
+
+    def http(
+        self, bindings: Sequence[Any] = (), *, user_id: str | None = None, **options: Any
+    ) -> AbstractAsyncContextManager[Any]:
+        """A pinned client whose bindings are resolved for this user at the moment of each request."""
+        from hardpoint.net import PinnedClient
+
+        network = self._core.config.network
+        options.setdefault("allow_private", network.allow_private)
+        if network.ca_file is not None:
+            options.setdefault("verify", str(network.ca_file))
+
+        async def resolve(name: str) -> str:
+            value: str = await self.secrets.resolve(name, user_id)
+            return value
+
+        return PinnedClient(
+            bindings=bindings, secrets=resolve, before_send=self._refuse_leaks, **options
+        )
+
+    def _refuse_leaks(self, request: Any) -> None:
+        """Scan a request before credentials are put in; a secret in it stops it."""
+        text = f"{request.url}\n{request.headers}"
+        findings = list(self.leaks.scan(text))
+        if request.body:
+            findings += self.leaks.scan(request.body)
+        blocked = sorted({finding.kind for finding in findings if finding.action == "block"})
+        if blocked:
+            raise NotAuthorized(
+                f"the request holds what looks like a secret ({', '.join(blocked)})",
+                hint="bind the secret to the host instead of writing it into the call",
+            )
+
+    async def run(
+        self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None
+    ) -> CallOutcome:
+        """Run a tool with the rights of the call that `parent` belongs to."""
+        if parent is None:
+            raise HardpointError(
+                "a call needs its caller", hint="pass parent=context, the context that you were given"
+            )
+        if parent.handle is None:
+            from hardpoint._call import run_call
+
+            return await run_call(self._core, ToolCall(tool, dict(params)), parent)
+        return await _run_nested(self._core, parent.handle.state, tool, params)
+
+    async def call(
+        self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None
+    ) -> ToolOutput:
+        return (await self.run(tool, params, parent=parent)).unwrap()
+
+    def call_sync(self, tool: str, params: Mapping[str, Any]) -> ToolOutput:
+        raise HardpointError("call_sync works only inside a call; use context.services")
+
+
+class CallServices:
+    """The services of one running call. What it calls has its caller's rights and no more."""
+
+    def __init__(self, services: CoreServices, call: Call) -> None:
+        self._services = services
+        self._call = call
+        # A synchronous body runs on a thread of its own; this is where its calls must go.
+        self._loop = asyncio.get_running_loop()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._services, name)
+
+    def http(self, bindings: Sequence[Any] = (), **options: Any) -> AbstractAsyncContextManager[Any]:
+        options.setdefault("user_id", self._call.context.user_id)
+        return self._services.http(bindings, **options)
+
+    async def run(
+        self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None
+    ) -> CallOutcome:
+        # The running call decides whose rights count, whatever context was handed in.
+        return await _run_nested(self._call.core, self._call, tool, params)
+
+    async def call(
+        self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None
+    ) -> ToolOutput:
+        return (await self.run(tool, params)).unwrap()
+
+    def call_sync(self, tool: str, params: Mapping[str, Any]) -> ToolOutput:
+        """`call` from a synchronous tool, which runs on a thread."""
+        return asyncio.run_coroutine_threadsafe(self.call(tool, params), self._loop).result()
+
+
+async def _run_nested(
+    core: Core, parent: Call, tool: str, params: Mapping[str, Any]
+) -> CallOutcome:
+    from hardpoint._call import bind, run_call
+
+    assert parent.family is not None
+    context = bind(parent)
+    request = ToolCall(tool, dict(params))
+    return await run_call(core, request, context, family=parent.family)
