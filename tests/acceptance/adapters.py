@@ -66,3 +66,22 @@ def allowlist(case: dict[str, Any]) -> tuple[str, str | None]:
     request = case["request"]
     verdict = AllowList.from_json(case["patterns"]).judge(request["method"], request["url"])
     return ("allow", None) if verdict.allowed else ("deny", str(verdict.reason))
+
+
+def leaks(case: dict[str, Any]) -> dict[str, Any]:
+    """The findings and the text without them."""
+    from hardpoint.output.leaks import LeakScanner
+
+    scanner = LeakScanner(case["secrets"])
+    findings = scanner.scan(case["text"])
+    return {
+        "findings": [{"kind": found.kind, "action": found.action} for found in findings],
+        "redacted": scanner.redact(case["text"], findings),
+    }
+
+
+def schema_lint(case: dict[str, Any]) -> list[str]:
+    """Every problem of the schema."""
+    from hardpoint import schema
+
+    return schema.validate_tool_schema(case["schema"])

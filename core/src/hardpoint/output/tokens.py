@@ -1,0 +1,48 @@
+"""Detectors for the tokens of the table in `patterns`."""
+
+from __future__ import annotations
+
+import re
+
+from hardpoint.output.detection import Detector, Finding, Match, at_boundary, whole
+from hardpoint.output.patterns import PROVIDERS, TokenPattern
+from hardpoint.output.randomness import is_random, is_stand_in
+
+
+def token_detectors() -> list[Detector]:
+    """One detector for each row."""
+    return [
+        Detector(row.kind, row.title, row.action, row.begins.encode().split(), _matcher(row))
+        for row in PROVIDERS
+    ]
+
+
+def _matcher(row: TokenPattern) -> Match:
+    rest = re.compile(row.rest.encode())
+    before = re.compile(rf"(?:{row.before})\Z".encode()) if row.before else None
+    narrowed = "secret" in rest.groupindex
+    kind, action, loose = row.kind, row.action, row.loose
+
+    def match(data: bytes, start: int, end: int) -> Finding | None:
+        if before is None:
+            if not at_boundary(data, start):
+                return None
+        else:
+            front = before.search(data, max(0, start - 100), start)
+            if front is None:
+                return None
+            start = front.start()
+            # A look at one character only is a stricter boundary, not part of the token.
+            if front.end() - start == 1 and not chr(data[start]).isalnum():
+                start += 1
+        found = rest.match(data, end)
+        if found is None:
+            return None
+        body = found.group("secret") if narrowed else found.group()
+        if is_stand_in(body or data[start:end]) or (loose and not is_random(body)):
+            return None
+        if narrowed:
+            return Finding(kind, action, *found.span("secret"))
+        return Finding(kind, action, start, whole(data, start, found.end()))
+
+    return match
