@@ -1,4 +1,4 @@
-"""WebAssembly tools for Hardpoint. Names are imported when first used, so that listing tools stays quick."""
+"""WebAssembly tools for Hardpoint. Names are imported when first used: listing stays quick."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _HOMES = {
     "WasmToolRegistration": "registration",
     "load_tools": "tool",
     "register": "registration",
+    "wasm_tool": "registration",
 }
 __all__ = list(_HOMES)
 

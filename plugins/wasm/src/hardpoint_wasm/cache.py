@@ -1,8 +1,8 @@
 """Keep compiled modules on disk and hand out only what is provably ours and unchanged.
 
-A compiled module is machine code: whoever can write it runs as us. The folder is private to the user,
-each file's name carries the digest of its content, and the digest is checked on an open descriptor,
-from which the engine then loads. What does not check out is deleted and compiled again.
+A compiled module is machine code: whoever can write it runs as us. The folder is private to the
+user, each file's name carries the digest of its content, and the digest is checked on an open
+descriptor, from which the engine then loads. What does not check out is deleted and compiled again.
 """
 
 from __future__ import annotations

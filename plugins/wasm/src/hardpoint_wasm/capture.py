@@ -1,9 +1,9 @@
 """Standard streams of a guest: input from bytes, output to a place with a fixed size.
 
-Output goes to an anonymous file that is sealed at its size, so a guest that writes without end gets an
-error at the cap and the host holds no more than that. The engine's own callbacks are not used: they
-run on an engine thread and take the interpreter down at exit. Where there are no sealed files, a pipe
-and a reader that hangs up do the same.
+Output goes to an anonymous file that is sealed at its size, so a guest that writes without end gets
+an error at the cap and the host holds no more than that. The engine's own callbacks are not used:
+they run on an engine thread and take the interpreter down at exit. Where there are no sealed files,
+a pipe and a reader that hangs up do the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 from typing import Protocol
 
 _SEALABLE = hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd")
-# A write that would pass the end of a sealed file is refused whole, up to a page of the kernel's choice.
+# A write past the end of a sealed file is refused whole, up to a page of the kernel's choice.
 _MARGIN = 2 << 20
 
 

@@ -1,8 +1,8 @@
-"""Compile modules in a process of its own with limits: compile time and memory are the author's to choose.
+"""Compile modules in a process with limits: what compiling takes is for the author to choose.
 
-The parent (`Compiler`) keeps one helper process; the helper forks a child for each module, so a child
-that is killed takes nothing with it and starting one costs milliseconds. What is compiled is written
-to a file that the parent names; `cache` decides where and trusts it later.
+The parent (`Compiler`) keeps one helper process; the helper forks a child for each module, so a
+child that is killed takes nothing with it and starting one costs milliseconds. What is compiled is
+written to a file that the parent names; `cache` decides where and trusts it later.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Compiler:
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         helper = self._start()
-        assert helper.stdin is not None and helper.stdout is not None
+        assert helper.stdin is not None
+        assert helper.stdout is not None
         try:
             helper.stdin.write(json.dumps(request).encode() + b"\n")
             helper.stdin.flush()
@@ -87,13 +88,16 @@ class Compiler:
     def _start(self) -> subprocess.Popen[bytes]:
         if self._helper is not None and self._helper.poll() is None:
             return self._helper
-        # Our own search path, so that the helper finds the same wasmtime in any kind of installation.
+        # Our own search path, so that the helper finds the same wasmtime however it is installed.
         program = (
             f"import sys; sys.path[:] = {[p for p in sys.path if p]!r}; "
             "from hardpoint_wasm.compiler import serve; serve()"
         )
-        environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "SYSTEMROOT")
-                       if name in os.environ}
+        environment = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "TMPDIR", "SYSTEMROOT")
+            if name in os.environ
+        }
         self._helper = subprocess.Popen(
             [sys.executable, "-I", "-c", program],
             stdin=subprocess.PIPE,

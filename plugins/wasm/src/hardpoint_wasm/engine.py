@@ -1,4 +1,4 @@
-"""Make engines. One place decides which WebAssembly features a tool may use and how code is compiled."""
+"""Make engines: which WebAssembly features a tool may use and how its code is compiled."""
 
 from __future__ import annotations
 

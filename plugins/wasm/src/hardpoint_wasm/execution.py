@@ -1,7 +1,7 @@
 """One run of a tool: its deadline, its budget of host calls, and the reason why it was stopped.
 
-An execution knows nothing of engines. `slot` runs it and lends it a way to interrupt the guest; host
-functions wait through it, so that whatever a guest waits for ends when its time is up.
+An execution knows nothing of engines. `slot` runs it and lends it a way to interrupt the guest;
+host functions wait through it, so that whatever a guest waits for ends when its time is up.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Execution:
 
     @contextmanager
     def clock_paused(self) -> Iterator[None]:
-        """Do not count the time inside the block: it belongs to a nested call with limits of its own."""
+        """Do not count the time inside the block: a nested call has limits of its own."""
         started, watchdog = time.monotonic(), shared_watchdog()
         watchdog.release(self)
         try:

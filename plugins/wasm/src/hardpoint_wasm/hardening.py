@@ -1,4 +1,4 @@
-"""Repair what wasmtime-py gets wrong for hostile guests and threads, and prove the repairs at first use.
+"""Repair what wasmtime-py gets wrong for hostile guests and threads; prove it at first use.
 
 Four faults of the component layer (wasmtime 50), each with its repair and its self-test:
 
@@ -172,29 +172,29 @@ def _install() -> None:
             _thread.raised = None
             raise error if raised is None else raised
 
-    setattr(types.ListType, "convert_from_c", bytes_from_c)
-    setattr(types.ListType, "convert_to_c", bytes_to_c)
-    setattr(types.VariantLikeType, "_lower", lower)
-    # The C callbacks look these names up in their modules at each call.
-    for module, name, repaired in (
+    # The C callbacks look the functions up in their modules at each call.
+    for owner, name, repaired in (
+        (types.ListType, "convert_from_c", bytes_from_c),
+        (types.ListType, "convert_to_c", bytes_to_c),
+        (types.VariantLikeType, "_lower", lower),
         (_enter, "catch_exceptions", catch),
         (_linker, "catch_exceptions", catch),
         (_enter, "enter_wasm", enter),
         (_func, "enter_wasm", enter),
         (_resources, "enter_wasm", enter),
     ):
-        if not hasattr(module, name):
-            raise AttributeError(f"{module.__name__}.{name} is gone")
-        setattr(module, name, repaired)
+        if not hasattr(owner, name):
+            raise AttributeError(f"{owner.__name__}.{name} is gone")
+        setattr(owner, name, repaired)
 
 
 # the self-tests --------------------------------------------------------------------------------
 
 # `bytes` and `pick` hand their argument to the host and give back what the host answers.
 _MIRROR = """(component
-  (import "b" (func $b (param "v" (list u8)) (result (list u8))))
-  (import "p" (func $p (param "v" (result u32 (error string))) (result (result u32 (error string)))))
-  (core module $libc (memory (export "memory") 4) (global $top (mut i32) (i32.const 1024))
+  (import "b" (func $b (param "v" (list u8)) (result (list u8)))) (import "p" (func $p (param "v"
+  (result u32 (error string))) (result (result u32 (error string))))) (core module $libc (memory
+  (export "memory") 4) (global $top (mut i32) (i32.const 1024))
     (func (export "realloc") (param i32 i32 i32 i32) (result i32)
       (global.get $top) (global.set $top (i32.add (global.get $top)
         (i32.and (i32.add (local.get 3) (i32.const 15)) (i32.const -16))))))

@@ -1,4 +1,4 @@
-"""How much one execution of a tool may use. Where the numbers bite is decided by `slot` and `host`."""
+"""How much one execution of a tool may use. `slot` and `host` decide where the numbers bite."""
 
 from __future__ import annotations
 

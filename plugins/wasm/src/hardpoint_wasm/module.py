@@ -86,9 +86,7 @@ class Module:
         self._slots = _Slots(lambda: Slot(self._load), concurrency)
 
     @classmethod
-    def open(
-        cls, wasm: bytes, cache: CodeCache, limits: Limits, *, concurrency: int = 4
-    ) -> Module:
+    def open(cls, wasm: bytes, cache: CodeCache, limits: Limits, *, concurrency: int = 4) -> Module:
         """Compile, inspect and check a module; blocks, for seconds when it is large and new.
 
         Raises:
@@ -213,8 +211,8 @@ def _inspect_module(engine: Engine, code: CodeFile) -> Shape:
     if foreign:
         raise SandboxError(
             f"the module imports from {', '.join(repr(name[:80]) for name in foreign[:5])}",
-            hint=f"a command may import {wasi.PREVIEW1} and nothing else; a tool with host functions"
-            " is a component",
+            hint=f"a command may import {wasi.PREVIEW1} and nothing else;"
+            " a tool with host functions is a component",
         )
     exports = {export.name: export.type for export in module.exports}
     start = exports.get("_start")

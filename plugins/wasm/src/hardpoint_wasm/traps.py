@@ -29,7 +29,11 @@ _MEANINGS: tuple[tuple[str, str, str | None], ...] = (
         "give it more with `memory` in [plugin.wasm.tools.NAME]",
     ),
     ("maximum concurrent", "needs more instances, memories or tables than a tool may have", None),
-    ("resource limit exceeded", "needs more instances, memories or tables than a tool may have", None),
+    (
+        "resource limit exceeded",
+        "needs more instances, memories or tables than a tool may have",
+        None,
+    ),
     ("table minimum size", "needs a larger table than a tool may have", None),
     ("unreachable", "aborted: an uncaught exception, a panic or a failed assertion", None),
     ("out of bounds memory access", "accessed memory that it does not have", None),
@@ -88,7 +92,7 @@ def _error(message: str, hint: str | None, execution: Execution) -> ToolError:
 
 
 def _with_stderr(error: ToolError, execution: Execution) -> ToolError:
-    """Add the end of what the guest wrote to standard error, where most languages explain a crash."""
+    """Add the end of standard error, where most languages explain a crash."""
     tail = execution.stderr.decode("utf-8", "replace").strip()[-1000:]
     if not tail:
         return error

@@ -1,4 +1,4 @@
-"""Components without our world: each function that they export becomes a tool, its types the schema."""
+"""Components without our world: each exported function becomes a tool, its types the schema."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Exported:
 
 
 def find_functions(component: Component, engine: Engine) -> tuple[dict[str, Exported], list[str]]:
-    """The functions that can be offered, by a name unique in the component, and what cannot and why.
+    """The functions that can be offered, by unique name, and what cannot be and why.
 
     Raises:
         SandboxError: There are too many to be meant as tools.

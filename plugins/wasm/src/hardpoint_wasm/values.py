@@ -74,7 +74,7 @@ def lower(type_: WitType, value: Any, path: str = "") -> Any:
 
 
 def make_case(type_: WitType, name: str, payload: Any) -> Any:
-    """A chosen case as the engine takes it: bare where classes tell the cases apart, else tagged."""
+    """A chosen case as the engine takes it: bare where classes tell cases apart, else tagged."""
     from wasmtime import component as wc
 
     return wc.Variant(name, payload) if tagged(type_) else payload

@@ -47,7 +47,7 @@ def check_imports(names: Iterable[str]) -> None:
 
 # components ------------------------------------------------------------------------------------
 
-# Gives out a pollable that is ready. Only the engine can make one, so we ask it for a timer of zero.
+# Gives out a pollable that is ready. Only the engine makes them, so we ask for a timer of zero.
 _READY = """(component
   (import "wasi:io/poll@0.2.0" (instance $poll (export "pollable" (type (sub resource)))))
   (alias export $poll "pollable" (type $pollable))
@@ -119,7 +119,7 @@ _SUCCESS, _FAULT, _INVALID = 0, 21, 28
 
 
 def poll_oneoff(execution: Execution, memory: Any, caller: Any, args: tuple[int, ...]) -> int:
-    """WASI preview 1 `poll_oneoff`: wait for the earliest timer, or report streams as ready at once.
+    """WASI preview 1 `poll_oneoff`: wait for the earliest timer, or call streams ready.
 
     Raises:
         Stopped: The execution ended while the guest waited.

@@ -1,4 +1,4 @@
-"""Types of a component as plain values: read once from the engine, printed as WIT, turned into JSON Schema.
+"""Types of a component as values: read once, printed as WIT, turned into JSON Schema.
 
 A type from a stranger may be small in the file and huge when spelled out, so reading has a budget.
 How JSON values become guest values and back is decided in `values`.
@@ -144,7 +144,9 @@ def read_function(value: Any) -> WitFunction:
 # JSON Schema -----------------------------------------------------------------------------------
 
 RANGES = {
-    f"{sign}{bits}": ((-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if sign == "s" else (0, 2**bits - 1))
+    f"{sign}{bits}": (
+        (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if sign == "s" else (0, 2**bits - 1)
+    )
     for sign in "su"
     for bits in (8, 16, 32, 64)
 }

@@ -1,9 +1,9 @@
-"""The tool world of IronClaw, every version seen in the field: recognise it and bind it by its types.
+"""The tool world of IronClaw, in every version seen: recognise it and bind it by its types.
 
 A component says in its imports which functions it wants and with which types; those decide, not the
-version number: four or five arguments of `http-request`, a text or a record for its error, a record or
-a variant for the response. What is imported beyond that is refused by name. What the functions do is
-decided in `host`.
+version number: four or five arguments of `http-request`, a text or a record for its error, a record
+or a variant for the response. What is imported beyond that is refused by name. What the functions
+do is decided in `host`.
 """
 
 from __future__ import annotations
@@ -254,9 +254,7 @@ def define_host(linker: Linker, world: World, current: Callable[[], Execution]) 
             instance.add_func(name, _guarded(_ADAPTERS[name](function), current))
 
 
-def _guarded(
-    adapter: Callable[..., Any], current: Callable[[], Execution]
-) -> Callable[..., Any]:
+def _guarded(adapter: Callable[..., Any], current: Callable[[], Execution]) -> Callable[..., Any]:
     """Count the call, and let nothing but an engine error reach the guest."""
     from wasmtime import WasmtimeError
 
@@ -351,10 +349,14 @@ def _fit(type_: WitType, value: Any) -> Any:
         case "bool":
             return bool(value)
         case "enum":
-            return next((n for n in (value, "operation-failed") if n in type_.names), type_.names[-1])
+            return next(
+                (n for n in (value, "operation-failed") if n in type_.names), type_.names[-1]
+            )
         case "option":
-            return make_case(type_, "none", None) if value is None else make_case(
-                type_, "some", _fit(type_.items[0], value)
+            return (
+                make_case(type_, "none", None)
+                if value is None
+                else make_case(type_, "some", _fit(type_.items[0], value))
             )
         case "u8" | "u16" | "u32" | "u64" | "s8" | "s16" | "s32" | "s64":
             return 0

@@ -1,0 +1,54 @@
+"""The name that a module carries in its own name section, if it has one."""
+
+from __future__ import annotations
+
+import re
+
+_USABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def own_name(wasm: bytes) -> str | None:
+    """The module's or component's name, if it can be a tool's; never fails on broken bytes."""
+    try:
+        for name, content in _custom_sections(wasm):
+            if name in (b"name", b"component-name"):
+                found = _first_name(content)
+                if found is not None:
+                    return found
+    except (IndexError, ValueError):
+        pass  # a broken module says nothing here and is refused when it is compiled
+    return None
+
+
+def _custom_sections(wasm: bytes) -> list[tuple[bytes, bytes]]:
+    sections, at = [], 8
+    while at < len(wasm):
+        kind, (size, start) = wasm[at], _number(wasm, at + 1)
+        if kind == 0:
+            length, text = _number(wasm, start)
+            sections.append((wasm[text : text + length], wasm[text + length : start + size]))
+        at = start + size
+    return sections
+
+
+def _first_name(content: bytes) -> str | None:
+    """Subsection 0: the name of the whole."""
+    if not content or content[0] != 0:
+        return None
+    _, start = _number(content, 1)
+    length, text = _number(content, start)
+    name = content[text : text + length].decode("utf-8")
+    name = name.removesuffix(".wasm")
+    return name if _USABLE.fullmatch(name) else None
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """A LEB128 number of at most 32 bits, and where it ends."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ValueError("number too long")
