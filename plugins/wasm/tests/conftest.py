@@ -25,7 +25,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 SECRET = "synthetic" + "-value-of-a-stored-secret-0001"
 CAPABILITIES = {
     "http": {
-        "allowlist": [{"host": "api.example.com", "path_prefix": "/v1", "methods": ["GET", "POST"]}],
+        "allowlist": [
+            {"host": "api.example.com", "path_prefix": "/v1", "methods": ["GET", "POST"]}
+        ],
         "credentials": {
             "key": {
                 "secret_name": "api_key",
@@ -65,9 +67,7 @@ def load(wasm_runtime: WasmRuntime) -> Any:
     ) -> WasmTool:
         wasm = source if isinstance(source, bytes) else bytes(wasmtime.wat2wasm(source))
         chosen = attrs.evolve(wasm_runtime.limits, **limits)
-        return await WasmTool.load(
-            wasm, name, capabilities, runtime=wasm_runtime, limits=chosen
-        )
+        return await WasmTool.load(wasm, name, capabilities, runtime=wasm_runtime, limits=chosen)
 
     return load
 

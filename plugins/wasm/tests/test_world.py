@@ -41,7 +41,9 @@ async def test_every_host_function_works_in_every_version(
     assert services.calls == [("add", {"a": 1, "b": 2})]
 
 
-async def test_a_tool_without_capabilities_gets_nothing(load: Any, context: Any, services: Any) -> None:
+async def test_a_tool_without_capabilities_gets_nothing(
+    load: Any, context: Any, services: Any
+) -> None:
     tool = await load(wat.tour())
 
     text = (await tool.execute({}, context)).result
@@ -62,7 +64,9 @@ async def test_description_and_schema_come_from_the_guest(load: Any) -> None:
     assert tool.parameters_schema()["properties"] == {"op": {"type": "string"}}
 
 
-async def test_params_reach_the_guest_and_its_answer_comes_back_as_json(load: Any, context: Any) -> None:
+async def test_params_reach_the_guest_and_its_answer_comes_back_as_json(
+    load: Any, context: Any
+) -> None:
     tool = await load(wat.tool())
 
     output = await tool.execute({"op": "grüße", "n": [1, None]}, context)
@@ -106,16 +110,21 @@ async def test_unknown_functions_of_the_host_interface_are_refused_by_name(load:
 
 
 async def test_host_functions_with_other_types_are_refused(load: Any) -> None:
-    source = wat.tool().replace(
-        '(export "secret-exists" (func (param "name" string) (result bool)))',
-        '(export "secret-exists" (func (param "name" string) (result string)))',
-    ).replace(
-        '(canon lower (func $host "secret-exists") (memory (core memory $l "memory")))',
-        '(canon lower (func $host "secret-exists") (memory (core memory $l "memory"))'
-        ' (realloc (core func $l "realloc")))',
-    ).replace(
-        '(import "h" "secret" (func $secret (param i32 i32) (result i32)))',
-        '(import "h" "secret" (func $secret (param i32 i32 i32)))',
+    source = (
+        wat.tool()
+        .replace(
+            '(export "secret-exists" (func (param "name" string) (result bool)))',
+            '(export "secret-exists" (func (param "name" string) (result string)))',
+        )
+        .replace(
+            '(canon lower (func $host "secret-exists") (memory (core memory $l "memory")))',
+            '(canon lower (func $host "secret-exists") (memory (core memory $l "memory"))'
+            ' (realloc (core func $l "realloc")))',
+        )
+        .replace(
+            '(import "h" "secret" (func $secret (param i32 i32) (result i32)))',
+            '(import "h" "secret" (func $secret (param i32 i32 i32)))',
+        )
     )
 
     with pytest.raises(SandboxError, match="secret-exists"):

@@ -130,6 +130,11 @@ class Module:
             else:
                 self._slots.abandon(slot)
 
+    @property
+    def busy(self) -> int:
+        """How many slots run something now."""
+        return self._slots.busy
+
     def close(self) -> None:
         """Stop what runs and let go of the code."""
         self._slots.close()
@@ -318,6 +323,11 @@ class _Slots:
         with self._lock:
             self._all.discard(slot)
         slot.close()
+
+    @property
+    def busy(self) -> int:
+        with self._lock:
+            return len(self._all) - len(self._free)
 
     def close(self) -> None:
         with self._lock:

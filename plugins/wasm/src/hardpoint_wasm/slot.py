@@ -126,6 +126,8 @@ class Slot:
                 shared_watchdog().watch(execution)
                 with conversion_budget(LIST_ITEMS):
                     answer = guest.call(store, request)
+            if execution.reason is not None:
+                raise Stopped(execution.reason)
             store.close()
             return (answer, *output.read()) if output else answer
         except ToolError:
