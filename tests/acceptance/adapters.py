@@ -85,3 +85,30 @@ def schema_lint(case: dict[str, Any]) -> list[str]:
     from hardpoint import schema
 
     return schema.validate_tool_schema(case["schema"])
+
+
+async def file_paths(case: dict[str, Any]) -> str | tuple[str, str]:
+    """The real tool in a real sandbox on the case's workspace."""
+    from hardpoint import JobContext, Runtime
+    from hardpoint.errors import ExecutionFailed, InvalidParameters, NotAuthorized, SandboxError
+    from hardpoint_container import plugin
+
+    tool = {"read": "read_file", "write": "write_file", "list": "list_dir"}[case["op"]]
+    params: dict[str, Any] = {"path": case["path"]}
+    if case["op"] == "write":
+        params["content"] = "new"
+    if case["op"] == "read":
+        params["line_numbers"] = False
+    context = JobContext(user_id="u", workspace=case["workspace"], auto_approve=True)
+    async with Runtime(plugins={"container": plugin}) as runtime:
+        outcome = await runtime.run(tool, params, context)
+    match outcome.error:
+        case None:
+            return ("ok", outcome.result["content"]) if case["op"] == "read" else "ok"
+        case NotAuthorized() | SandboxError():
+            return "denied"
+        case InvalidParameters():
+            return "invalid"
+        case ExecutionFailed() as error if "no such file or folder" in error.message:
+            return "not_found"
+    raise outcome.error
