@@ -8,6 +8,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import attrs
@@ -15,6 +16,7 @@ import attrs
 from hardpoint.tools import ToolDefinition
 from hardpoint_mcp.config import PrefixMode, ServerConfig
 from hardpoint_mcp.names import assign
+from hardpoint_mcp.wire.headers import Path, header_map
 
 LONGEST_DESCRIPTION: Final = 16_384
 MAX_TOOLS: Final = 5_000
@@ -34,9 +36,10 @@ class Listed:
     hash: str
     """SHA-256 over the whole definition as the server sent it."""
 
-    @property
-    def annotations(self) -> Mapping[str, Any]:
-        return self.definition.annotations
+    @cached_property
+    def headers(self) -> Mapping[Path, str]:
+        """Which arguments travel as HTTP headers too."""
+        return header_map(self.definition.parameters)
 
 
 @attrs.frozen
@@ -95,7 +98,6 @@ def define(raw: Raw, name: str, *, owner: str, original: str) -> ToolDefinition:
         ValueError: When its parameter schema is beyond repair, with the reason.
     """
     from hardpoint.schema import lint
-    from hardpoint_mcp.wire.headers import header_map
 
     parameters = repair(raw.get("inputSchema", raw.get("input_schema")))
     problems = lint(parameters)
@@ -186,10 +188,10 @@ def _output_schema(schema: Any) -> dict[str, Any] | None:
     """The output schema, or None for one that cannot be used: the tool stays."""
     if not isinstance(schema, dict):
         return None
-    from hardpoint.schema import compile_schema
+    from hardpoint.schema import compile_validator
 
     try:
-        compile_schema(schema)
+        compile_validator(schema)
     except Exception:  # whatever a stranger's schema does to the compiler
         return None
     return schema
