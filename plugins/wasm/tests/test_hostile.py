@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 import pytest
-from guests import other, wat
+from wasm_guests import other, wat
 
 from hardpoint import JobContext, SandboxError, ToolError, ToolTimeout
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from guests import wat
+from wasm_guests import wat
 
 from hardpoint import ExecutionFailed, JobContext, SandboxError
 
