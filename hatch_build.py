@@ -1,7 +1,8 @@
 """Fill in what `hardpoint-all` depends on.
 
 In a checkout the packages beside this file are meant, so that `pip install .` builds and installs
-exactly them. Elsewhere, and with HARDPOINT_RELEASE=1, they are published versions of the same number.
+exactly them. Elsewhere, and with HARDPOINT_RELEASE=1, they are published versions of the same
+number.
 """
 
 from __future__ import annotations
