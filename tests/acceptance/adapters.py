@@ -112,3 +112,19 @@ async def file_paths(case: dict[str, Any]) -> str | tuple[str, str]:
         case ExecutionFailed() as error if "no such file or folder" in error.message:
             return "not_found"
     raise outcome.error
+
+
+def coercion(case: dict[str, Any]) -> dict[str, Any]:
+    """The parameters as the tool would get them, or where they are wrong."""
+    from hardpoint.coercion import make_coercer
+    from hardpoint.errors import SchemaError
+    from hardpoint.schema import compile_validator
+
+    try:
+        validator = compile_validator(case["schema"])
+        coerce = make_coercer(case["schema"])
+    except SchemaError:
+        return {"schema_error": True}
+    params = coerce(case["params"])
+    issues = validator.validate(params)
+    return {"errors": [issue.path for issue in issues]} if issues else {"params": params}

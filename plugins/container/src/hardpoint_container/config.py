@@ -1,4 +1,4 @@
-"""The `[plugin.container]` table: what a sandbox is given. How it is enforced is up to the engine."""
+"""The `[plugin.container]` table: what a sandbox is given. Engines enforce it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def _is_size(_: Any, attribute: attrs.Attribute[Any], value: str) -> None:
         raise ValueError(f"{attribute.name} must be more than 0 bytes")
 
 
-_positive: Final = attrs.validators.gt(0)
+def _positive(_: Any, attribute: attrs.Attribute[Any], value: float) -> None:
+    if value <= 0:
+        raise ValueError(f"{attribute.name} must be more than 0")
 
 
 def _is_user(_: Any, attribute: attrs.Attribute[Any], value: str) -> None:

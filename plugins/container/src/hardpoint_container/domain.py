@@ -26,7 +26,7 @@ from hardpoint_container.workspace import data_folder, survey
 logger = logging.getLogger(__name__)
 
 GRACE = 0.5
-"""Seconds that are kept back from a call's time, so that a command ends with its output, not without."""
+"""Seconds kept back from a call's time, so that a command ends with its output, not without."""
 
 
 @attrs.frozen
@@ -48,7 +48,9 @@ class ContainerDomain(ExecutionDomain):
 
     killable: ClassVar[bool] = True
 
-    def __init__(self, config: ContainerConfig | None = None, *, engine: Engine | None = None) -> None:
+    def __init__(
+        self, config: ContainerConfig | None = None, *, engine: Engine | None = None
+    ) -> None:
         self.config = config or ContainerConfig()
         self._engine = engine
         self._sessions: dict[SessionKey, Session] = {}

@@ -64,7 +64,7 @@ def command_environment(spec: SandboxSpec) -> dict[str, str]:
         found |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), proxy)
         found |= dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1")
         found |= dict.fromkeys(_BUNDLES, bundle)
-    return found | config.env | spec.env
+    return {**found, **config.env, **spec.env}
 
 
 _BUNDLES = (
@@ -103,6 +103,7 @@ class Engine(ABC):
     def unavailable(self, said: str) -> DomainUnavailable:
         """What a failed start means, and what to do about it."""
 
+    @abstractmethod
     async def remove(self, name: str) -> None:
         """Make sure that nothing is left of a sandbox."""
 
@@ -115,7 +116,9 @@ class Engine(ABC):
         return ""
 
 
-def shortcomings(spec: SandboxSpec, facts: Mapping[str, Any], promises: frozenset[str]) -> list[str]:
+def shortcomings(
+    spec: SandboxSpec, facts: Mapping[str, Any], promises: frozenset[str]
+) -> list[str]:
     """In which ways a started sandbox is weaker than asked, by the kernel's own account."""
     config = spec.config
     found = []

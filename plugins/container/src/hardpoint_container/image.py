@@ -28,23 +28,27 @@ BASE_IMAGE: Final = (
     "docker.io/library/debian:trixie-slim"
     "@sha256:a29215f6a35e51e22adffa17f89e9d2ef06214e64a2bad10d765c46aea49f11f"
 )
-"""A manifest list, so the digest is the same on every architecture. Change it by hand, with a reason."""
+"""A manifest list: one digest for every architecture. Change it by hand, with a reason."""
 
 PACKAGES: Final = (
-    "base-files bash bzip2 ca-certificates coreutils dash diffutils file findutils gawk git grep gzip"
-    " jq less make mawk patch procps python3 ripgrep sed tar tzdata unzip util-linux xz-utils"
-).split()
+    *("base-files", "bash", "bzip2", "ca-certificates", "coreutils", "dash", "diffutils", "file"),
+    *("findutils", "gawk", "git", "grep", "gzip", "jq", "less", "make", "mawk", "patch", "procps"),
+    *("python3", "ripgrep", "sed", "tar", "tzdata", "unzip", "util-linux", "xz-utils"),
+)
 NEEDED: Final = {"git": "git", "patch": "patch", "rg": "ripgrep", "jq": "jq"}
 """Programs that the tools and their users expect, and the package of each."""
 
 # Only for maintaining packages, or heavy without use in a sandbox.
 _LEFT_OUT: Final = frozenset(
-    "perl perl-base dpkg debconf debconf-2.0 git-man install-info systemd openssl".split()
+    {
+        *("perl", "perl-base", "dpkg", "debconf", "debconf-2.0", "git-man", "install-info"),
+        *("systemd", "openssl"),
+    }
 )
 _KEPT: Final = re.compile(r"/(usr|bin|sbin|lib|lib32|lib64)(/|$)")
 _DROPPED: Final = re.compile(
-    r"/usr/share/(doc|man|info|locale|lintian|bash-completion|bug|perl|gitweb|menu|pixmaps|applications)"
-    r"(/|$)|/__pycache__|\.pyc$|/(test|tests|idlelib|tkinter|ensurepip)/"
+    r"/usr/share/(doc|man|info|locale|lintian|bash-completion|bug|perl|gitweb|menu|pixmaps)(/|$)"
+    r"|/__pycache__|\.pyc$|/(test|tests|idlelib|tkinter|ensurepip)/"
 )
 _MERGED: Final = ("bin", "sbin", "lib", "lib32", "lib64")
 _ALTERNATIVES: Final = (("usr/bin/awk", ("gawk", "mawk")), ("usr/bin/sh", ("dash", "bash")))
@@ -118,7 +122,9 @@ async def _build(engine: PodmanEngine, context: Path, recipe: Path, network: str
 
 def containerfile(kind: str) -> str:
     """The recipe: `packages` or `base`."""
-    text = files("hardpoint_container").joinpath(f"Containerfile.{kind}").read_text(encoding="utf-8")
+    text = (
+        files("hardpoint_container").joinpath(f"Containerfile.{kind}").read_text(encoding="utf-8")
+    )
     return text.replace("@BASE@", BASE_IMAGE).replace("@PACKAGES@", " ".join(PACKAGES))
 
 
@@ -242,9 +248,7 @@ def _add_text(archive: tarfile.TarFile, names: set[str], name: str, text: str) -
         archive.addfile(info, io.BytesIO(text.encode()))
 
 
-def _add_folder(
-    archive: tarfile.TarFile, names: set[str], name: str, mode: int = 0o755
-) -> None:
+def _add_folder(archive: tarfile.TarFile, names: set[str], name: str, mode: int = 0o755) -> None:
     if name and _fresh(names, name):
         info = tarfile.TarInfo(name)
         info.type, info.mode = tarfile.DIRTYPE, mode

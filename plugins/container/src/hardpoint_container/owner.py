@@ -9,7 +9,7 @@ _PROC = Path("/proc")
 
 
 def my_mark() -> str:
-    """This process: boot, PID namespace, number and start time, so that no other can be mistaken."""
+    """This process: boot, PID namespace, number and start time; no other one has the same."""
     return f"{_boot()}:{_namespace()}:{os.getpid()}:{_started(os.getpid())}"
 
 

@@ -1,11 +1,12 @@
 """What a path in the workspace means, and which paths file tools leave alone.
 
-Reads the host only. The answer is a path without links and dots; the sandbox later opens exactly that,
-without following anything, so a link swapped in after this check is refused and never followed.
+Reads the host only. The answer is a path without links and dots; the sandbox later opens exactly
+that, without following anything, so a link swapped in after this check is refused.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import unicodedata
@@ -17,24 +18,30 @@ import attrs
 from hardpoint.errors import InvalidParameters, NotAuthorized
 from hardpoint_container.config import WORKSPACE
 
-Operation = Literal["read", "write", "list"]
+Operation = Literal["read", "write", "list", "search"]
+"""`search` reads a file, or everything below a folder."""
 
 LINKS: Final = 40
 LONGEST_NAME: Final = 255
 LONGEST_PATH: Final = 4096
 
 _SECRET_FOLDERS: Final = frozenset(
-    ".ssh .aws .azure .docker .kube .gnupg .gcloud .password-store .terraform.d".split()
+    {
+        *(".ssh", ".aws", ".azure", ".docker", ".kube", ".gnupg", ".gcloud"),
+        *(".password-store", ".terraform.d"),
+    }
 )
-_SECRET_BELOW_CONFIG: Final = frozenset({"gh", "gcloud", "hub"})
+_SECRET_PAIRS: Final = frozenset({(".config", "gh"), (".config", "gcloud"), (".config", "hub")})
 _SECRET_NAMES: Final = frozenset(
-    (
-        "id_rsa id_ed25519 id_ecdsa id_dsa id_ecdsa_sk id_ed25519_sk authorized_keys known_hosts"
-        " .netrc _netrc .pgpass .npmrc .pypirc .git-credentials .vault-token .my.cnf .htpasswd"
-        " .bash_history .zsh_history .sh_history .ash_history .ksh_history .fish_history .histfile"
-        " .python_history .node_repl_history .psql_history .mysql_history .sqlite_history"
-        " .rediscli_history .irb_history .history"
-    ).split()
+    {
+        *("id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", "id_ecdsa_sk", "id_ed25519_sk"),
+        *("authorized_keys", "known_hosts", ".git-credentials", ".vault-token", ".htpasswd"),
+        *(".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc"),
+        *(".bash_history", ".zsh_history", ".sh_history", ".ash_history", ".ksh_history"),
+        *(".fish_history", ".histfile", ".history", ".python_history", ".node_repl_history"),
+        *(".psql_history", ".mysql_history", ".sqlite_history", ".rediscli_history"),
+        ".irb_history",
+    }
 )
 _SECRET_SUFFIXES: Final = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore")
 _ENV_SAMPLES: Final = (".example", ".sample", ".template", ".dist")
@@ -58,19 +65,22 @@ def resolve(workspace: Path, path: str, operation: Operation) -> Resolved:
         InvalidParameters: It is no path, or not one that this operation can work on.
         NotAuthorized: It leaves the workspace, or is a file that is left alone.
     """
-    if path == "" and operation == "list":
+    if path == "" and operation in ("list", "search"):
         path = "."
     _check_text(path)
     root = workspace.resolve()
-    found = _follow(root, _relative_parts(root, path), path)
-    named = [part for part in path.split("/") if part not in ("", ".")]
-    for parts in (found.parts, named):
+    given = _relative_parts(root, path)
+    found = _follow(root, given, path)
+    # A link's own name counts as much as what it leads to.
+    for parts in (found.parts, _without_dots(given)):
         _check_rules(parts, path, operation)
     resolved = "/".join(found.parts) or "."
     if found.mode is None:
         if operation == "write" and path.endswith("/"):
             raise InvalidParameters(f"{path!r} names a folder, not a file")
         return Resolved(resolved, "missing")
+    if operation == "search" and stat.S_ISDIR(found.mode):
+        return Resolved(resolved, "folder")
     if operation == "list":
         if not stat.S_ISDIR(found.mode):
             raise InvalidParameters(f"{path!r} is {_describe(found.mode)}, not a folder")
@@ -81,7 +91,7 @@ def resolve(workspace: Path, path: str, operation: Operation) -> Resolved:
             if not stat.S_ISREG(found.mode)
             else f"{path!r} names a folder and is a file"
         )
-    if operation == "read" and found.links > 1:
+    if operation in ("read", "search") and found.links > 1:
         _check_other_names(root, root.joinpath(*found.parts), path)
     return Resolved(resolved, "file")
 
@@ -142,7 +152,11 @@ def _follow(root: Path, parts: list[str], path: str) -> _Followed:
         try:
             status = os.lstat(root.joinpath(*done, name))
         except FileNotFoundError:
-            return _missing([*done, name], todo, path)
+            if ".." in todo:
+                # Dots below something that is not there are taken as text, and looked at anew.
+                return _follow(root, _without_dots([*done, name, *todo[::-1]], path), path)
+            rest = [part for part in todo[::-1] if part not in ("", ".")]
+            return _Followed([*done, name, *rest], None)
         except NotADirectoryError:
             raise InvalidParameters(f"{path!r}: {'/'.join(done)!r} is not a folder") from None
         except OSError as error:
@@ -168,17 +182,16 @@ def _follow(root: Path, parts: list[str], path: str) -> _Followed:
     return _Followed(done, status.st_mode, status.st_nlink)
 
 
-def _missing(done: list[str], todo: list[str], path: str) -> _Followed:
-    """The rest of a path below something that does not exist: its dots are taken as text."""
-    while todo:
-        name = todo.pop()
-        if name == "..":
+def _without_dots(parts: list[str], path: str = "") -> list[str]:
+    done: list[str] = []
+    for part in parts:
+        if part == "..":
             if not done:
                 raise NotAuthorized(f"{path!r} leaves the workspace")
             done.pop()
-        elif name not in ("", "."):
-            done.append(name)
-    return _Followed(done, None)
+        elif part not in ("", "."):
+            done.append(part)
+    return done
 
 
 def _check_other_names(root: Path, file: Path, path: str) -> None:
@@ -233,13 +246,12 @@ def _sensitive(path: str) -> NotAuthorized:
 def is_sensitive(parts: list[str]) -> bool:
     """Whether a path names a file that usually holds secrets, under any spelling."""
     folded = [_fold(part) for part in parts]
-    for position, name in enumerate(folded):
-        if name in _SECRET_FOLDERS:
-            return position < len(folded) - 1 or len(folded) == position + 1
-        if name == ".config" and set(folded[position + 1 : position + 2]) & _SECRET_BELOW_CONFIG:
-            return True
     if not folded:
         return False
+    if _SECRET_FOLDERS.intersection(folded):
+        return True
+    if any(pair in _SECRET_PAIRS for pair in itertools.pairwise(folded)):
+        return True
     name = folded[-1]
     if name == ".env" or (name.startswith(".env.") and not name.endswith(_ENV_SAMPLES)):
         return True

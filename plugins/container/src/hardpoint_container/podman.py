@@ -1,4 +1,4 @@
-"""Sandboxes by Podman: one `podman run -i` is the process that holds a sandbox. No service is needed."""
+"""Sandboxes by Podman: one `podman run -i` holds one sandbox. No service is needed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INSTALL_HINT: Final = (
 FAILURES: Final = (
     (
         "cgroups in hybrid mode not supported",
-        "crun cannot work with this machine's cgroups; install runc and set runtime = \"runc\""
+        'crun cannot work with this machine\'s cgroups; install runc and set runtime = "runc"'
         " under [engine] in containers.conf",
     ),
     (
@@ -230,7 +230,9 @@ class PodmanEngine(Engine):
         except TimeoutError:
             process.kill()
             await process.wait()
-            raise DomainUnavailable(f"podman {arguments[0]} gave no answer in {timeout:g} s") from None
+            raise DomainUnavailable(
+                f"podman {arguments[0]} gave no answer in {timeout:g} s"
+            ) from None
         except BaseException:
             process.kill()
             raise
@@ -243,7 +245,7 @@ class PodmanEngine(Engine):
     async def remove(self, name: str) -> None:
         await self.run("rm", "--force", "--time=0", "--ignore", name, check=False)
 
-    async def list(self) -> list[Mapping[str, Any]]:
+    async def containers(self) -> list[Mapping[str, Any]]:
         """Every container that carries our label."""
         _, out, _ = await self.run("ps", "--all", f"--filter=label={LABEL}=1", "--format=json")
         found: list[Mapping[str, Any]] = json.loads(out or "[]") or []
@@ -253,7 +255,7 @@ class PodmanEngine(Engine):
         """Remove containers whose Hardpoint process is gone: only SIGKILL of conmon leaves any."""
         dead = [
             str(container["Names"][0])
-            for container in await self.list()
+            for container in await self.containers()
             if not is_alive((container.get("Labels") or {}).get(OWNER, ""))
         ]
         if dead:

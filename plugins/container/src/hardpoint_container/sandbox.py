@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
-from hardpoint.errors import ExecutionFailed, InvalidParameters, NotAuthorized, SandboxError, ToolError
+from hardpoint.errors import (
+    ExecutionFailed,
+    InvalidParameters,
+    NotAuthorized,
+    SandboxError,
+    ToolError,
+)
 from hardpoint.interfaces import FileEntry
 from hardpoint_container.client import Execution, FileRefused
 from hardpoint_container.config import WORKSPACE, size_in_bytes
@@ -53,7 +59,7 @@ class Found:
 
 
 class ContainerSandbox:
-    """The sandbox during one call. Paths are canonical: relative to the workspace, without links."""
+    """The sandbox during one call. Paths are relative to the workspace; links are not followed."""
 
     def __init__(self, session: Session, deadline: float, env: Mapping[str, str]) -> None:
         self._session = session
@@ -123,8 +129,12 @@ class ContainerSandbox:
         )
         return Window(text=data, **facts)
 
-    async def write(self, path: str, data: bytes, *, expect: str | None = None) -> bool:
-        """Replace or make a file; parents are made. True when it is new.
+    async def write(self, path: str, data: bytes) -> None:
+        """Replace or make a file; parents are made."""
+        await self.replace(path, data)
+
+    async def replace(self, path: str, data: bytes, *, expect: str | None = None) -> bool:
+        """Like `write`; True when the file is new.
 
         Args:
             expect: The SHA-256 that the present content must still have.
@@ -186,7 +196,9 @@ def _not_started(result: Execution, argv: Sequence[str], cwd: str) -> Execution:
             hint="send the data as stdin, or write it to a file first",
         )
     if result.failed in ("EAGAIN", "ENOMEM"):
-        raise SandboxError("the sandbox is at its limit of processes or memory; nothing was started")
+        raise SandboxError(
+            "the sandbox is at its limit of processes or memory; nothing was started"
+        )
     if result.failed in ("ENOENT", "ENOTDIR"):
         text = f"{argv[0]}: not found\n"
         return attrs.evolve(result, exit_code=127, stderr=text.encode(errors="replace"))

@@ -11,7 +11,13 @@ from datetime import timedelta
 from typing import Any
 
 from hardpoint.errors import DomainUnavailable, SandboxError
-from hardpoint_container.client import Execution, OnOutput, RunnerClient, StartFailed, runner_arguments
+from hardpoint_container.client import (
+    Execution,
+    OnOutput,
+    RunnerClient,
+    StartFailed,
+    runner_arguments,
+)
 from hardpoint_container.config import ContainerConfig, size_in_bytes
 from hardpoint_container.engine import Engine, SandboxSpec, shortcomings
 
@@ -116,7 +122,7 @@ class Session:
             raise
 
     async def _measure(self, allowed: int) -> None:
-        usage, _ = await self.client.file("usage", path=".")
+        usage, _ = await self.client.file("usage")
         self.full = usage["bytes"] > allowed
 
     async def close(self) -> None:

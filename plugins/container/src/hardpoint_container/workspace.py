@@ -13,9 +13,12 @@ from hardpoint.errors import SandboxError
 from hardpoint_container.config import ContainerConfig
 
 _SYSTEM: Final = (
-    "/bin /boot /dev /etc /lib /lib32 /lib64 /proc /root /run /sbin /sys /usr /var /System /Library"
-).split()
-_CONTAINERS_OF_HOMES: Final = frozenset({"/", "/home", "/Users", "/mnt", "/media", "/opt", "/srv", "/tmp"})  # noqa: S108
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run"),
+    *("/sbin", "/sys", "/usr", "/var", "/System", "/Library"),
+)
+_SHARED: Final = frozenset(
+    {"/", "/home", "/Users", "/mnt", "/media", "/opt", "/srv", "/tmp"}  # noqa: S108
+)
 _FINE_BELOW: Final = ("/var/tmp", "/var/lib", "/root", "/run/media")  # noqa: S108
 
 
@@ -60,7 +63,7 @@ def survey(workspace: Path, config: ContainerConfig) -> Ground:
 
 def _too_much(path: Path) -> str | None:
     text = str(path)
-    if text in _CONTAINERS_OF_HOMES:
+    if text in _SHARED:
         return "a folder of everybody"
     if text in _SYSTEM or (
         any(text.startswith(f"{name}/") for name in _SYSTEM)
@@ -70,7 +73,9 @@ def _too_much(path: Path) -> str | None:
     home = Path(os.path.expanduser("~")).resolve()
     if path == home or path in home.parents:
         return "your home folder"
-    if path in _own_folders() or any(path in own.parents or own in path.parents for own in _own_folders()):
+    if path in _own_folders() or any(
+        path in own.parents or own in path.parents for own in _own_folders()
+    ):
         return "where Hardpoint keeps its own files"
     return None
 

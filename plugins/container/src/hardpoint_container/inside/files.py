@@ -1,18 +1,26 @@
-"""Files beneath the workspace, opened without following any link. Which paths are allowed is decided outside.
+"""Files beneath the workspace, opened without following any link. What is allowed, others decide.
 
 Every path is relative to the workspace and already canonical: no `..`, no links. A link found on
 the way was put there after the check, so the operation refuses. Parents are walked by descriptor,
 which leaves nothing to swap between check and use.
 """
 
+from __future__ import annotations
+
 import errno
-import fnmatch
 import hashlib
 import os
 import stat
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Answer = tuple[dict[str, Any], bytes]
 
 SKIPPED = frozenset(
-    ".git node_modules target dist build .next .turbo coverage .venv venv __pycache__".split()
+    {
+        *(".git", "node_modules", "target", "dist", "build", ".next", ".turbo", "coverage"),
+        *(".venv", "venv", "__pycache__"),
+    }
 )
 WALK_LIMIT = 50_000
 DEPTH_LIMIT = 200
@@ -22,7 +30,7 @@ CHUNK = 1 << 20
 class Refused(Exception):
     """An operation that was not done; `code` tells the host which error to raise."""
 
-    def __init__(self, code, message):
+    def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
 
@@ -44,13 +52,13 @@ _CODES = {
 }
 
 
-def refused(error):
+def refused(error: OSError) -> Refused:
     """The Refused for an OSError."""
-    code, text = _CODES.get(error.errno, ("io", os.strerror(error.errno or errno.EIO)))
+    code, text = _CODES.get(error.errno or errno.EIO, ("io", os.strerror(error.errno or errno.EIO)))
     return Refused(code, text)
 
 
-def parts_of(path):
+def parts_of(path: str) -> list[str]:
     if path in ("", "."):
         return []
     parts = path.split("/")
@@ -59,7 +67,7 @@ def parts_of(path):
     return parts
 
 
-def step(folder, name, make=False):
+def step(folder: int, name: str, make: bool = False) -> int:
     """Open one folder below another; never through a link."""
     if make:
         try:
@@ -79,10 +87,10 @@ def step(folder, name, make=False):
 class Beneath:
     """The folder that holds the last name of a path, open; closed at the end of the block."""
 
-    def __init__(self, root, path, make=False):
+    def __init__(self, root: int, path: str, make: bool = False) -> None:
         self.root, self.path, self.make = root, path, make
 
-    def __enter__(self):
+    def __enter__(self) -> tuple[int, str]:
         parts = parts_of(self.path)
         self.folder = os.dup(self.root)
         try:
@@ -95,11 +103,11 @@ class Beneath:
             raise
         return self.folder, parts[-1] if parts else "."
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         os.close(self.folder)
 
 
-def open_regular(folder, name):
+def open_regular(folder: int, name: str) -> int:
     """Open a regular file for reading. A pipe does not block, a device is not touched."""
     kind = os.lstat(name, dir_fd=folder).st_mode
     if stat.S_ISLNK(kind):
@@ -114,23 +122,22 @@ def open_regular(folder, name):
     return fd
 
 
-def describe(mode):
-    kinds = (
-        (stat.S_ISDIR, "this is a folder"),
-        (stat.S_ISFIFO, "this is a pipe"),
-        (stat.S_ISSOCK, "this is a socket"),
-        (stat.S_ISLNK, "this is a link"),
-    )
-    for test, text in kinds:
-        if test(mode):
-            return text
-    return "this is a device"
+KINDS = {
+    stat.S_IFDIR: "this is a folder",
+    stat.S_IFIFO: "this is a pipe",
+    stat.S_IFSOCK: "this is a socket",
+    stat.S_IFLNK: "this is a link",
+}
+
+
+def describe(mode: int) -> str:
+    return KINDS.get(stat.S_IFMT(mode), "this is a device")
 
 
 # operations ------------------------------------------------------------------------------------
 
 
-def read(root, path, limit, offset=0, part=False, **_):
+def read(root: int, path: str, limit: int, offset: int = 0, part: bool = False) -> Answer:
     """The whole file when it has at most `limit` bytes; as a `part`, that much from `offset` on."""
     with Beneath(root, path) as (folder, name):
         fd = open_regular(folder, name)
@@ -140,14 +147,14 @@ def read(root, path, limit, offset=0, part=False, **_):
             file.seek(offset)
             return {"size": size}, b"".join(iter_chunks(file, limit))
         if size > limit:
-            raise Refused("too_big", "%d bytes, more than the %d allowed here" % (size, limit))
+            raise Refused("too_big", f"{size} bytes, more than the {limit} allowed here")
         data = b"".join(iter_chunks(file, limit + 1))
         if len(data) > limit:
-            raise Refused("too_big", "more than the %d bytes allowed here" % limit)
+            raise Refused("too_big", f"more than the {limit} bytes allowed here")
     return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}, data
 
 
-def iter_chunks(file, limit):
+def iter_chunks(file: Any, limit: int) -> Iterator[bytes]:
     while limit > 0:
         chunk = file.read(min(CHUNK, limit))
         if not chunk:
@@ -156,7 +163,7 @@ def iter_chunks(file, limit):
         yield chunk
 
 
-def lines(root, path, offset, limit, max_bytes, scan, **_):
+def lines(root: int, path: str, offset: int, limit: int, max_bytes: int, scan: int) -> Answer:
     """A window of whole lines of a file of any size.
 
     Args:
@@ -197,7 +204,7 @@ def lines(root, path, offset, limit, max_bytes, scan, **_):
     }, window
 
 
-def find_line(file, wanted):
+def find_line(file: Any, wanted: int) -> tuple[int, int]:
     """Where a line starts and its number; the end of the file when there are fewer lines."""
     file.seek(0)
     position, number, last = 0, 1, b"\n"
@@ -211,7 +218,7 @@ def find_line(file, wanted):
     return position, number + (last != b"\n")
 
 
-def end_of_line(data, count):
+def end_of_line(data: bytes, count: int) -> int | None:
     """The index after the `count`-th line feed, or None when there are fewer."""
     at = -1
     for _ in range(count):
@@ -221,13 +228,13 @@ def end_of_line(data, count):
     return at + 1
 
 
-def write(root, path, data, expect=None, parents=True, **_):
+def write(root: int, path: str, data: bytes, expect: str | None = None) -> Answer:
     """Replace the file in one step: written beside it, then renamed over it.
 
     Renaming also breaks hard links, so a second name of the file elsewhere keeps its content.
     `expect` is the SHA-256 that the present content must have, or "" for no file at all.
     """
-    with Beneath(root, path, parents) as (folder, name):
+    with Beneath(root, path, make=True) as (folder, name):
         if name == ".":
             raise Refused("not_file", "this is a folder")
         mode, old = 0o666, None
@@ -243,7 +250,7 @@ def write(root, path, data, expect=None, parents=True, **_):
             mode, old = stat.S_IMODE(present.st_mode) & 0o777, present.st_size
         if expect is not None:
             check_content(folder, name, present, expect)
-        temporary = ".hardpoint-%s~" % os.urandom(8).hex()
+        temporary = f".hardpoint-{os.urandom(8).hex()}~"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(temporary, flags, mode, dir_fd=folder)
         try:
@@ -261,7 +268,7 @@ def write(root, path, data, expect=None, parents=True, **_):
     return {"size": len(data), "created": present is None, "old_size": old, "sha256": digest}, b""
 
 
-def check_content(folder, name, present, expect):
+def check_content(folder: int, name: str, present: os.stat_result | None, expect: str) -> None:
     if present is None:
         if expect:
             raise Refused("stale", "the file is gone since it was read")
@@ -277,14 +284,14 @@ def check_content(folder, name, present, expect):
         raise Refused("stale", "the file changed since it was read")
 
 
-def remove(root, path, **_):
+def remove(root: int, path: str) -> Answer:
     """Delete one file or link, never a folder."""
     with Beneath(root, path) as (folder, name):
         os.unlink(name, dir_fd=folder)
     return {}, b""
 
 
-def usage(root, path, **_):
+def usage(root: int) -> Answer:
     """How much room everything below a folder takes, looked at to a limit."""
     total, looked, todo = 0, 0, [os.dup(root)]
     while todo:
@@ -307,35 +314,24 @@ def usage(root, path, **_):
     return {"bytes": total}, b""
 
 
-def status(root, path, **_):
+def status(root: int, path: str) -> Answer:
     with Beneath(root, path) as (folder, name):
         return facts(os.lstat(name, dir_fd=folder)), b""
 
 
-def facts(found):
-    kind = next(
-        (
-            name
-            for test, name in (
-                (stat.S_ISREG, "file"),
-                (stat.S_ISDIR, "folder"),
-                (stat.S_ISLNK, "link"),
-            )
-            if test(found.st_mode)
-        ),
-        "other",
-    )
+def facts(found: os.stat_result) -> dict[str, Any]:
+    names = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+    kind = names.get(stat.S_IFMT(found.st_mode), "other")
     return {"kind": kind, "size": found.st_size, "mtime": found.st_mtime, "links": found.st_nlink}
 
 
-def walk(root, path, depth, limit=WALK_LIMIT, skip=True, match=None, **_):
+def walk(root: int, path: str, depth: int, limit: int = WALK_LIMIT, skip: bool = True) -> Answer:
     """Everything below a folder, links named and not followed.
 
     Args:
         depth: How many levels; 1 is the folder alone.
         limit: Entries looked at before the answer says `incomplete`.
         skip: Leave folders out that hold other people's or generated files.
-        match: A pattern for base names, to send less.
     """
     parts = parts_of(path)
     top = os.dup(root)
@@ -344,56 +340,65 @@ def walk(root, path, depth, limit=WALK_LIMIT, skip=True, match=None, **_):
             deeper = step(top, part)
             os.close(top)
             top = deeper
-        entries, looked = [], [0]
-        complete = descend(top, "", min(depth, DEPTH_LIMIT), limit, skip, match, entries, looked)
+        search = Walk(limit, skip)
+        complete = search.descend(top, "", min(depth, DEPTH_LIMIT))
     finally:
         os.close(top)
-    return {"entries": entries, "complete": complete, "looked": looked[0]}, b""
+    return {"entries": search.entries, "complete": complete}, b""
 
 
-def descend(parent, prefix, depth, limit, skip, match, entries, looked):
-    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
-    complete = True
-    folders = []
-    try:
+class Walk:
+    """One walk below a folder."""
+
+    def __init__(self, limit: int, skip: bool) -> None:
+        self.limit, self.skip = limit, skip
+        self.entries: list[tuple[str, str, int, float]] = []
+        self.looked = 0
+
+    def descend(self, parent: int, prefix: str, depth: int) -> bool:
+        """Collect what is below an open folder; False when there is more than the limit."""
+        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
+        try:
+            folders = self.collect(fd, prefix)
+            if folders is None:
+                return False
+            for name in sorted(folders) if depth > 1 else ():
+                try:
+                    deeper = step(fd, name)
+                except (OSError, Refused):
+                    continue  # gone, unreadable or replaced meanwhile
+                try:
+                    if not self.descend(deeper, prefix + name + "/", depth - 1):
+                        return False
+                except PermissionError:
+                    pass
+                finally:
+                    os.close(deeper)
+        finally:
+            os.close(fd)
+        return True
+
+    def collect(self, fd: int, prefix: str) -> list[str] | None:
+        """Take down the entries of one folder; the folders among them, or None at the limit."""
+        folders = []
         with os.scandir(fd) as found:
             for entry in found:
-                if looked[0] >= limit:
-                    return False
-                looked[0] += 1
+                if self.looked >= self.limit:
+                    return None
+                self.looked += 1
                 try:
-                    status = entry.stat(follow_symlinks=False)
+                    known = facts(entry.stat(follow_symlinks=False))
                 except OSError:
                     continue
-                known = facts(status)
-                if match is None or fnmatch.fnmatchcase(entry.name, match):
-                    name = prefix + entry.name
-                    entries.append([name, known["kind"], known["size"], known["mtime"]])
-                if known["kind"] == "folder" and not (skip and entry.name in SKIPPED):
+                self.entries.append(
+                    (prefix + entry.name, known["kind"], known["size"], known["mtime"])
+                )
+                if known["kind"] == "folder" and not (self.skip and entry.name in SKIPPED):
                     folders.append(entry.name)
-        for name in sorted(folders):
-            if depth <= 1:
-                break
-            try:
-                deeper = step(fd, name)
-            except (OSError, Refused):
-                continue  # gone, unreadable or replaced meanwhile
-            try:
-                if not descend(
-                    deeper, prefix + name + "/", depth - 1, limit, skip, match, entries, looked
-                ):
-                    complete = False
-                    break
-            except PermissionError:
-                pass
-            finally:
-                os.close(deeper)
-    finally:
-        os.close(fd)
-    return complete
+        return folders
 
 
-OPERATIONS = {
+OPERATIONS: dict[str, Callable[..., Answer]] = {
     "read": read,
     "lines": lines,
     "write": write,
@@ -404,7 +409,7 @@ OPERATIONS = {
 }
 
 
-def run(root, call, body):
+def run(root: int, call: dict[str, Any], body: bytes) -> Answer:
     """Do one operation; the answer's header and body.
 
     Raises:

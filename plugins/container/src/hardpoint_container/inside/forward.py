@@ -1,8 +1,10 @@
-"""Carry connections from 127.0.0.1 inside the sandbox to the egress gate's socket. Judges nothing."""
+"""Carry connections from 127.0.0.1 in the sandbox to the egress gate's socket. Judges nothing."""
 
-import os
+from __future__ import annotations
+
 import selectors
 import socket
+from typing import Any
 
 BUFFER = 64 * 1024
 MOST = 64  # connections at a time
@@ -11,21 +13,23 @@ MOST = 64  # connections at a time
 class Link:
     """One direction of a connection."""
 
-    def __init__(self, source, target):
-        self.source, self.target, self.buffer, self.ended = source, target, b"", False
+    def __init__(self, source: socket.socket, target: socket.socket) -> None:
+        self.source, self.target = source, target
+        self.buffer, self.ended = b"", False
 
 
 class Gate:
     """A listener on 127.0.0.1 whose connections continue on a unix socket."""
 
-    def __init__(self, selector, gate):
+    def __init__(self, selector: selectors.BaseSelector, gate: dict[str, Any]) -> None:
         self.selector, self.path = selector, gate["socket"]
-        self.links = {}  # by socket: (the link that it reads for, the link that it writes for)
+        self.links: dict[socket.socket, tuple[Link, Link]] = {}
+        # by socket: the link that it reads for, the link that it writes for
         self.listener = socket.create_server(("127.0.0.1", gate["port"]), backlog=MOST)
         self.listener.setblocking(False)
         selector.register(self.listener, selectors.EVENT_READ, (self.on_connection, None))
 
-    def on_connection(self, _fd, _subject):
+    def on_connection(self, _fd: int, _subject: None) -> None:
         try:
             near, _ = self.listener.accept()
         except OSError:
@@ -47,7 +51,7 @@ class Gate:
             end.setblocking(False)
             self.selector.register(end, selectors.EVENT_READ, (self.on_ready, end))
 
-    def on_ready(self, _fd, end):
+    def on_ready(self, _fd: int, end: socket.socket) -> None:
         if end not in self.links:
             return
         reads, writes = self.links[end]
@@ -67,7 +71,7 @@ class Gate:
         for one in (reads.source, reads.target):
             self.watch(one)
 
-    def fill(self, link):
+    def fill(self, link: Link) -> None:
         data = link.source.recv(BUFFER)
         if data:
             link.buffer = data
@@ -78,7 +82,7 @@ class Gate:
         except BlockingIOError:
             pass
 
-    def flush(self, link):
+    def flush(self, link: Link) -> None:
         while link.buffer:
             link.buffer = link.buffer[link.target.send(link.buffer) :]
         if link.ended:
@@ -87,7 +91,7 @@ class Gate:
             except OSError:
                 pass
 
-    def watch(self, end):
+    def watch(self, end: socket.socket) -> None:
         reads, writes = self.links[end]
         wanted = 0
         if not reads.buffer and not reads.ended:
@@ -102,7 +106,7 @@ class Gate:
         elif wanted:
             self.selector.register(end, wanted, (self.on_ready, end))
 
-    def close(self, end):
+    def close(self, end: socket.socket) -> None:
         reads, _ = self.links[end]
         for one in (reads.source, reads.target):
             self.links.pop(one, None)

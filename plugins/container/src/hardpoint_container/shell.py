@@ -1,0 +1,237 @@
+"""`shell`: one command line or argv list in the sandbox. What it may be is judged by the policy."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from hardpoint import (
+    ApprovalRequirement,
+    Canonical,
+    JobContext,
+    Subject,
+    Text,
+    ToolOutput,
+    ToolRateLimitConfig,
+)
+from hardpoint.errors import ExecutionFailed, InvalidParameters, SandboxError, ToolTimeout
+from hardpoint_container.client import Execution
+from hardpoint_container.config import ContainerConfig, size_in_bytes
+from hardpoint_container.paths import resolve
+from hardpoint_container.tooling import (
+    KIB,
+    ContainerTool,
+    cut_text,
+    sandbox_of,
+    schema,
+    string,
+    workspace_of,
+)
+
+if TYPE_CHECKING:
+    from hardpoint.tools import Effect
+
+PREVIEW: Final = 64 * KIB
+"""Longest output given back at once: its head and its tail."""
+MARGIN: Final = timedelta(seconds=10)
+
+
+class ShellTool(ContainerTool):
+    """Run a command in the sandbox."""
+
+    name = "shell"
+    description = (
+        "Run a command in a sandbox whose working folder is the workspace. A string is run by"
+        " sh -c; a list of strings is run as it stands, without a shell. The sandbox keeps files in the"
+        " workspace and in /tmp between calls; processes end with their call. There is no network"
+        " unless the operator allows some."
+    )
+
+    def __init__(self, config: ContainerConfig | None = None) -> None:
+        self.config = config or ContainerConfig()
+
+    def parameters_schema(self) -> dict[str, Any]:
+        longest = self.config.max_timeout
+        return schema(
+            "command",
+            command={
+                "description": "A shell command line, or a program and its arguments as a list.",
+                "anyOf": [
+                    {"type": "string", "minLength": 1},
+                    {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                ],
+            },
+            workdir=string("Folder to run it in, relative to the workspace.", default="."),
+            timeout={
+                "type": "number",
+                "description": f"Seconds it may run, {self.config.timeout:g} unless given.",
+                "exclusiveMinimum": 0,
+                "maximum": longest,
+            },
+            stdin=string("Text for its standard input."),
+        )
+
+    def output_schema(self) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {
+                "output": {"type": "string"},
+                "exit_code": {"type": "integer"},
+                "success": {"type": "boolean"},
+                "sandboxed": {"type": "boolean"},
+                "signal": {"type": "string"},
+                "truncated": {"type": "boolean"},
+                "notice": {"type": "string"},
+            },
+            "required": ["output", "exit_code", "success", "sandboxed"],
+        }
+
+    def requires_approval(self, params: Mapping[str, Any]) -> ApprovalRequirement:
+        if self.config.policy == "full_access":
+            return ApprovalRequirement.ALWAYS
+        return command_requirement(params)
+
+    def rate_limit_config(self) -> ToolRateLimitConfig:
+        return ToolRateLimitConfig(30, 300)
+
+    def execution_timeout(self) -> timedelta:
+        # The command's own time-out comes first, so that its output is not lost.
+        return timedelta(seconds=self.config.max_timeout) + MARGIN
+
+    def effects(self, params: Mapping[str, Any]) -> Collection[Effect]:
+        effects: set[Effect] = {"read", "process"}
+        if self.config.policy != "read_only":
+            effects |= {"write", "delete"}
+        if self.config.network != "none" or self.config.policy == "full_access":
+            effects |= {"network", "send"}
+        return effects
+
+    async def canonicalise(self, params: dict[str, Any], context: JobContext) -> Canonical:
+        canonical = await canonical_command(params, context)
+        if "workdir" not in canonical.params:
+            return canonical
+        found = resolve(workspace_of(context), canonical.params["workdir"], "list")
+        if found.kind == "missing":
+            raise InvalidParameters(f"there is no folder {canonical.params['workdir']!r} to run in")
+        return Canonical({**canonical.params, "workdir": found.path}, canonical.subjects)
+
+    async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
+        wanted = timedelta(seconds=params.get("timeout", self.config.timeout))
+        stream = Streaming(ctx)
+        result = await sandbox_of(ctx).exec(
+            params["command"],
+            cwd=params.get("workdir", "."),
+            stdin=params.get("stdin", "").encode(errors="surrogateescape"),
+            timeout=wanted,
+            max_bytes=size_in_bytes(self.config.kept_output),
+            on_output=stream.take,
+        )
+        if result.out_of_memory and result.exit_code is None:
+            raise SandboxError(
+                f"the command used more than the {self.config.memory} of memory it may"
+                f" and was ended; {_summary(result)}"
+            )
+        output = as_output(result)
+        if result.timed_out:
+            raise ToolTimeout(
+                wanted,
+                f"the command did not finish within {wanted.total_seconds():g} s and was ended",
+                partial=output.result,
+            )
+        return output
+
+
+class Streaming:
+    """Gives out what a command writes, while it writes it."""
+
+    def __init__(self, context: JobContext) -> None:
+        self.context = context
+        self.seen = 0
+        self._decoders = {
+            name: codecs.getincrementaldecoder("utf-8")(errors="replace")
+            for name in ("stdout", "stderr")
+        }
+
+    def take(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        self.seen += len(data)
+        text = self._decoders[stream].decode(data)
+        if text:
+            self.context.emit(Text(text))
+        self.context.report(self.seen, None, f"{self.seen} bytes of output")
+
+
+def as_output(result: Execution) -> ToolOutput:
+    """How a command ended, for a model: what it wrote, then how it ended."""
+    text = cut_text(result.stdout)
+    if result.stderr:
+        if text and not text.endswith("\n"):
+            text += "\n"
+        text += "--- stderr ---\n" + cut_text(result.stderr)
+    shown, cut = head_and_tail(text, PREVIEW)
+    answer: dict[str, Any] = {
+        "output": shown,
+        "exit_code": -1 if result.exit_code is None else result.exit_code,
+        "success": result.ok,
+        "sandboxed": True,
+    }
+    if result.signal is not None:
+        answer["signal"] = _signal_name(result.signal)
+    if result.cause == "output":
+        answer["notice"] = (
+            f"it was ended after {sum(result.total_bytes)} bytes of output;"
+            " send output to a file and read parts of it"
+        )
+    if cut or result.truncated:
+        answer["truncated"] = True
+    output = ToolOutput.success(answer, result.duration)
+    return output.with_raw(text) if cut else output
+
+
+def head_and_tail(text: str, limit: int) -> tuple[str, bool]:
+    """The start and the end of a long text, cut between characters."""
+    if len(text) <= limit:
+        return text, False
+    half = limit // 2
+    return (
+        f"{text[:half]}\n... [{len(text) - 2 * half} characters left out] ...\n{text[-half:]}",
+        True,
+    )
+
+
+def _summary(result: Execution) -> str:
+    return f"its output began: {cut_text(result.stdout[:500])!r}" if result.stdout else "no output"
+
+
+def _signal_name(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+# how the policy sees it --------------------------------------------------------------------------
+
+
+async def canonical_command(params: dict[str, Any], context: JobContext) -> Canonical:
+    """The arguments with the command as it will run, and that command as the subject."""
+    try:
+        from hardpoint_container.shell_policy import canonicalise_command
+    except ImportError as error:
+        raise ExecutionFailed("the command policy is missing; nothing was started") from error
+    return canonicalise_command(params)
+
+
+def command_requirement(params: Mapping[str, Any]) -> ApprovalRequirement:
+    """What approval a command needs; `always` when its judge is not there."""
+    try:
+        from hardpoint_container.shell_policy import requirement_of
+    except ImportError:
+        return ApprovalRequirement.ALWAYS
+    return requirement_of(params)
+
+
+__all__ = ["ShellTool", "Subject", "as_output", "head_and_tail"]
