@@ -90,7 +90,7 @@ class Validator:
         """Why judging these arguments would take too long, or None. They are JSON, within depth."""
         graph = self.graph
         plain = graph.work.is_plain
-        counts = count_by_depth(params)
+        counts = count_by_depth(params) or []
         if not plain and graph.work.of_counts(counts) > MAX_WORK:
             received = f"{sum(counts)} values on {len(counts)} levels"
             return Issue("", "invalid_value", "fewer or less deeply nested values", received)

@@ -179,12 +179,17 @@ def _spell(link: _Link | None) -> Path:
     return tuple(reversed(steps))
 
 
-def count_by_depth(value: Any) -> list[int]:
-    """How many values stand at each depth of a value that is known to be JSON."""
+def count_by_depth(
+    value: Any, *, max_depth: int = MAX_DEPTH, max_values: int = MAX_VALUES
+) -> list[int] | None:
+    """How many values stand at each depth; None when they are too deep or too many."""
     counts: list[int] = []
     level = [value]
     while level:
         counts.append(len(level))
+        max_values -= len(level)
+        if len(counts) > max_depth + 1 or max_values < 0:
+            return None
         deeper: list[Any] = []
         for item in level:
             if isinstance(item, dict):
