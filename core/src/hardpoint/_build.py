@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import attrs
 from hardpoint._clean import Cleaner
 from hardpoint._core import Core
 from hardpoint._record import Labels, Recorder
-from hardpoint.config import Config
+from hardpoint.config import Config, PolicyConfig
 from hardpoint.context import JobContext, Origin
 from hardpoint.errors import ConfigError, HardpointError
 from hardpoint.folders import folder
@@ -37,6 +38,7 @@ class Parts:
     clock: Clock
     origin: Origin
     in_memory: bool
+    http_client: Any = None
 
 
 @attrs.frozen
@@ -117,7 +119,9 @@ def build(parts: Parts) -> Core:
         clock=parts.clock,
         origin=parts.origin,
     )
-    core.services = CoreServices(core, store=store, results=results, audit=audit, secrets=secrets)
+    core.services = CoreServices(
+        core, store=store, results=results, audit=audit, secrets=secrets, client=parts.http_client
+    )
     _register_own_tools(registry, results)
     return core
 
@@ -187,15 +191,17 @@ def _results(parts: Parts) -> Any:
 
 
 def _limiter(parts: Parts, plugins: PluginManager, store: Store) -> RateLimiterBackend:
-    from hardpoint.policy.rate_limit import MemoryRateLimiter, SqliteRateLimiter
+    from hardpoint.policy import rate_limit
 
     limits = parts.config.limits
     shared = parts.origin in ("cli", "gateway", "job") and not parts.in_memory
     name = limits.backend or ("sqlite" if shared else "memory")
     if name == "memory":
-        return MemoryRateLimiter(clock=parts.clock.monotonic, max_keys=limits.max_keys)
+        counted = rate_limit.RateLimiter(clock=parts.clock.monotonic, max_keys=limits.max_keys)
+        return rate_limit.MemoryRateLimiter(counted)
     if name == "sqlite":
-        return SqliteRateLimiter(store, clock=parts.clock.now)
+        namespace = store.namespace("limits", rate_limit.MIGRATIONS)
+        return rate_limit.SqliteRateLimiter(namespace, clock=parts.clock.now)
     if name not in plugins.limiters:
         raise ConfigError(
             f"[limits] backend = {name!r}: no plugin provides it;"
@@ -282,6 +288,7 @@ async def stop(core: Core) -> None:
         await core.close()
     except Exception as error:  # foreign code; files must still be closed
         failures.append(error)
+    await core.services.aclose()
     await core.limiter.aclose()
     if core.services.audit is not None:
         core.services.audit.close()
@@ -300,3 +307,13 @@ def rebuild(core: Core, parts: Parts) -> None:
     core.cleaner = _cleaner(parts.config, core.plugins, core.leaks, core.services.results)
     core.forget_plans()
     core.registry.touch()
+
+
+def under_policy(core: Core, policy: PolicyConfig) -> Core:
+    """A core that shares everything but the rules, for questions of what would be decided."""
+    view = copy.copy(core)
+    view.config = attrs.evolve(core.config, policy=policy)
+    view.rules = read_rules(view.config)
+    view.mode = policy.mode
+    view.fresh_plans()
+    return view

@@ -57,7 +57,7 @@ class Cleaner:
         text = _as_json(output, call)
         notices: list[str] = []
         if self._scan:
-            output, found = self._redact(output, text)
+            output, found = self._redact(output)
             if found:
                 notices.append(f"redacted: {', '.join(found)}")
                 text = _as_json(output, call)
@@ -75,14 +75,14 @@ class Cleaner:
 
     async def clean_partial(self, partial: ToolOutput) -> ToolOutput:
         """What a cut-short call gave out, scanned and cut to the cap."""
-        redacted, _ = self._redact(partial, json.dumps(partial.result, default=str))
+        redacted, _ = self._redact(partial)
         if isinstance(redacted.result, str) and len(redacted.result) > self._max_bytes:
             redacted = attrs.evolve(redacted, result=redacted.result[: self._max_bytes])
         return redacted
 
-    def _redact(self, output: ToolOutput, text: str) -> tuple[ToolOutput, list[str]]:
-        kinds = {finding.kind for finding in self._leaks.scan(text)}
-        result = self._leaks.redact_value(output.result) if kinds else output.result
+    def _redact(self, output: ToolOutput) -> tuple[ToolOutput, list[str]]:
+        result, findings = self._leaks.redact_value(output.result)
+        kinds = {finding.kind for finding in findings}
         parts: list[Part] = []
         for part in output.parts:
             cleaned, found = self._redact_part(part)

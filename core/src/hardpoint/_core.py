@@ -101,6 +101,10 @@ class Core:
     def forget_plans(self) -> None:
         self._plans.clear()
 
+    def fresh_plans(self) -> None:
+        """Stop sharing plans with the core that this one is a copy of."""
+        self._plans = {}
+
     def disabled_reason(self, name: str) -> str | None:
         """Why a tool of this name is not there although it could be."""
         from hardpoint.protected import PROTECTED_OWNERS

@@ -102,11 +102,14 @@ class PluginManager:
 
     # loading -----------------------------------------------------------------------------------
 
-    def load(self, entry_points: Sequence[Loadable] | None = None) -> None:
+    def load(
+        self, entry_points: Sequence[Loadable] | None = None, *, strict: bool | None = None
+    ) -> None:
         """Load every installed plugin that is not switched off, in the order of their names.
 
         Args:
             entry_points: What to load instead of what is installed.
+            strict: Whether any failure stops the start; None: as configuration and variable say.
 
         Raises:
             ConfigError: A plugin is both required and switched off, or the configuration names a
@@ -121,6 +124,11 @@ class PluginManager:
         for name in sorted(by_name):
             self._load_one(name, by_name[name])
         self._check_requirements()
+        if strict is None:
+            strict = self.config.plugins.strict or os.environ.get(STRICT_VARIABLE) == "1"
+        if strict:
+            for error in self.errors.values():
+                raise error
 
     def add(self, name: str, module: Any, *, distribution: str | None = None) -> None:
         """Register a module, or any object with hook functions, as a plugin of the host program.
@@ -320,10 +328,6 @@ class PluginManager:
                     f" but no plugin {name!r} is installed",
                     hint=f"pip install hardpoint-{name}, or remove the table",
                 )
-        if self.config.plugins.strict or os.environ.get(STRICT_VARIABLE) == "1":
-            for error in self.errors.values():
-                raise error
-
     # calling -----------------------------------------------------------------------------------
 
     def hook_functions(self, hook: str) -> tuple[HookFunction, ...]:

@@ -22,6 +22,7 @@ from hardpoint.interfaces.installers import WasmToolRegistration
 from hardpoint.interfaces.toolsets import Toolset
 from hardpoint.protected import PROTECTED_OWNERS, canonical_name
 from hardpoint.schema import lint
+from hardpoint.search import ToolIndex
 from hardpoint.seed_groups import group_function
 from hardpoint.tools import FunctionTool, Tool, ToolDefinition, ToolDomain, tool
 
@@ -102,6 +103,7 @@ class ToolRegistry:
         self._listeners: list[Listener] = []
         self._sorted: tuple[int, list[str]] | None = None
         self._schemas: tuple[int, list[ToolDefinition]] | None = None
+        self._index: tuple[int, ToolIndex] | None = None
 
     # reading -----------------------------------------------------------------------------------
 
@@ -158,6 +160,14 @@ class ToolRegistry:
     def tool_definitions_excluding(self, names: Iterable[str]) -> Sequence[ToolDefinition]:
         unwanted = set(names)
         return [definition for definition in self.schemas() if definition.name not in unwanted]
+
+    def search(self, query: str, *, limit: int = 10) -> Sequence[tuple[ToolDefinition, float]]:
+        """The tools that fit a query best, with their scores; the index is made once per change."""
+        known = self._index
+        if known is None or known[0] != self.version:
+            known = (self.version, ToolIndex(self.schemas()))
+            self._index = known
+        return known[1].search(query, limit=limit)
 
     def close_names(self, name: str, *, limit: int = 3) -> tuple[str, ...]:
         """Registered names that look like this one."""

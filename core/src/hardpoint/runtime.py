@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
@@ -13,7 +13,7 @@ from hardpoint import _build
 from hardpoint._call import Watch, run_call
 from hardpoint._core import Core
 from hardpoint.calls import CallOutcome, ToolCall
-from hardpoint.config import Config
+from hardpoint.config import Config, PolicyConfig
 from hardpoint.context import JobContext, Origin
 from hardpoint.errors import HardpointError
 from hardpoint.interfaces import Approver, Clock, SystemClock
@@ -22,6 +22,9 @@ from hardpoint.plugins import PluginRecord
 from hardpoint.policy.verdict import PolicyVerdict
 from hardpoint.registry import ToolRegistry
 from hardpoint.tools import Tool, ToolDefinition
+
+if TYPE_CHECKING:
+    from hardpoint.net import PinnedClient
 
 
 @attrs.frozen
@@ -64,6 +67,7 @@ class Runtime:
         clock: Clock | None = None,
         origin: Origin = "library",
         in_memory: bool = True,
+        http_client: PinnedClient | None = None,
     ) -> None:
         """Build a runtime.
 
@@ -77,6 +81,8 @@ class Runtime:
             clock: The time; for tests.
             origin: Where calls come from; part of every record and of rule conditions.
             in_memory: Keep state and audit in memory only.
+            http_client: What `context.services.http` sends requests with; one of the configuration
+                when absent.
 
         Raises:
             ConfigError: The settings cannot be used.
@@ -90,6 +96,7 @@ class Runtime:
             clock=clock or SystemClock(),
             origin=origin,
             in_memory=in_memory,
+            http_client=http_client,
         )
         self._source: _build.ConfigSource | None = None
         self._core: Core = _build.build(self._parts)
@@ -240,7 +247,7 @@ class Runtime:
     async def _run(
         self, tool: str | ToolCall, params: Any, context: JobContext | None, watch: Watch | None
     ) -> CallOutcome:
-        request = tool if isinstance(tool, ToolCall) else ToolCall(tool, params)
+        request = tool if isinstance(tool, ToolCall) else ToolCall(tool, {} if params is None else params)
         if isinstance(params, JobContext):
             raise HardpointError("the context is the third argument: rt.call(name, params, context)")
         if context is None:
@@ -266,6 +273,27 @@ class Runtime:
         from hardpoint._call import preview
 
         return await preview(self._core, ToolCall(tool, params), context)
+
+    async def explain(self, tool: str, params: Any, context: JobContext) -> dict[str, Any]:
+        """Everything that a call would meet: rule, file and line, plugin, domain, limit, secret.
+
+        Raises:
+            ToolError: The call would fail before the policy is asked.
+        """
+        from hardpoint._explain import explain
+
+        return await explain(self._core, ToolCall(tool, params), context)
+
+    def under_policy(self, policy: PolicyConfig) -> Runtime:
+        """Another view of the same tools under another policy, for `check`; it runs nothing.
+
+        Raises:
+            ConfigError: A rule cannot be read.
+        """
+        view = Runtime.__new__(Runtime)
+        view._parts, view._source = self._parts, None
+        view._core = _build.under_policy(self._core, policy)
+        return view
 
     # definitions -------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from hardpoint.calls import CallOutcome, ToolCall
@@ -15,6 +14,7 @@ from hardpoint.parts import ToolOutput
 if TYPE_CHECKING:
     from hardpoint._call import Call
     from hardpoint._core import Core
+    from hardpoint.net import Binding, HttpRequest, PinnedClient
 
 
 class CoreServices:
@@ -28,14 +28,15 @@ class CoreServices:
         results: Any,
         audit: Any,
         secrets: Any,
-        loop: asyncio.AbstractEventLoop | None = None,
+        client: PinnedClient | None = None,
     ) -> None:
         self._core = core
         self._store = store
         self.results = results
         self.audit = audit
         self.secrets = secrets
-        self.loop = loop
+        self.client = client
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.jobs: Any = None
 
     @property
@@ -70,36 +71,45 @@ class CoreServices:
         return self._core.plugins.extension(kind)
 
     def http(
-        self, bindings: Sequence[Any] = (), *, user_id: str | None = None, **options: Any
-    ) -> AbstractAsyncContextManager[Any]:
-        """A pinned client whose bindings are resolved for this user at the moment of each request."""
-        from hardpoint.net import PinnedClient
+        self, bindings: Sequence[Binding] = (), *, user_id: str | None = None, **options: Any
+    ) -> PinnedClient:
+        """The guarded client; bound secrets are resolved for this user at the moment of each request.
 
-        network = self._core.config.network
-        options.setdefault("allow_private", network.allow_private)
-        if network.ca_file is not None:
-            options.setdefault("verify", str(network.ca_file))
+        All clients of one runtime share their connections.
+        """
 
-        async def resolve(name: str) -> str:
+        async def reveal(name: str) -> str | None:
             value: str = await self.secrets.resolve(name, user_id)
             return value
 
-        return PinnedClient(
-            bindings=bindings, secrets=resolve, before_send=self._refuse_leaks, **options
-        )
+        options.setdefault("before_send", self._refuse_leaks)
+        return self._client().bound(bindings, reveal, **options)
 
-    def _refuse_leaks(self, request: Any) -> None:
+    def _client(self) -> PinnedClient:
+        if self.client is None:
+            from hardpoint.net import PinnedClient, UrlGuard
+
+            network = self._core.config.network
+            guard = UrlGuard(allow_http=network.allow_http, allow_private=network.allow_private)
+            verify = None if network.ca_file is None else str(network.ca_file)
+            self.client = PinnedClient(guard=guard, verify=verify)
+        return self.client
+
+    def _refuse_leaks(self, request: HttpRequest) -> None:
         """Scan a request before credentials are put in; a secret in it stops it."""
-        text = f"{request.url}\n{request.headers}"
-        findings = list(self.leaks.scan(text))
-        if request.body:
-            findings += self.leaks.scan(request.body)
+        head = "\n".join([str(request.url), *(f"{name}: {text}" for name, text in request.headers)])
+        findings = [*self.leaks.scan(head), *self.leaks.scan(request.body or b"")]
         blocked = sorted({finding.kind for finding in findings if finding.action == "block"})
         if blocked:
             raise NotAuthorized(
                 f"the request holds what looks like a secret ({', '.join(blocked)})",
                 hint="bind the secret to the host instead of writing it into the call",
             )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self.client is not None:
+            await self.client.aclose()
 
     async def run(
         self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None
@@ -136,7 +146,7 @@ class CallServices:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._services, name)
 
-    def http(self, bindings: Sequence[Any] = (), **options: Any) -> AbstractAsyncContextManager[Any]:
+    def http(self, bindings: Sequence[Binding] = (), **options: Any) -> PinnedClient:
         options.setdefault("user_id", self._call.context.user_id)
         return self._services.http(bindings, **options)
 

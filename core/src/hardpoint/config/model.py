@@ -152,7 +152,10 @@ class SecretsConfig:
 class NetworkConfig:
     allow_private: tuple[str, ...] = ()
     """Private networks that tools may reach, in CIDR form."""
+    allow_http: bool = False
+    """Whether plain http may be used beside https."""
     ca_file: Path | None = None
+    """Certificate authorities beside the system's own."""
 
 
 @attrs.frozen

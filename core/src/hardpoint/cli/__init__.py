@@ -1,0 +1,19 @@
+"""The command line. `--version` is answered here, before anything is imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and leave with its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in (["--version"], ["-V"]):
+        from hardpoint import __version__
+
+        print(f"hardpoint {__version__}")
+        return
+    from hardpoint.cli.app import run
+
+    sys.exit(run(given))

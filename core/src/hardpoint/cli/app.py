@@ -1,0 +1,144 @@
+"""The table of commands. Each is imported when it is called, and a plugin's when its name is given."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final
+
+import click
+
+from hardpoint.cli import exits
+from hardpoint.cli.state import State
+from hardpoint.errors import HardpointError
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "call": ("call:call", "Call one tool, guarded."),
+    "tools": ("tools:tools", "List, inspect and search tools."),
+    "policy": ("policy:policy", "Say what the policy decides, and test it."),
+    "explain": ("policy:explain", "Say which rules, limits and domain a call would meet."),
+    "approvals": ("approvals:approvals", "List, answer and revoke approvals."),
+    "plugins": ("plugins:plugins", "List plugins; switch them and single tools on and off."),
+    "new": ("new:new", "Start a plugin from the template."),
+    "config": ("config:config", "Show, check and trust the configuration."),
+    "limits": ("limits:limits", "Show what rate limits and budgets have counted."),
+    "secrets": ("secrets:secrets", "Set, list and delete secrets; never shows a value."),
+    "audit": ("audit:audit", "Read and verify the audit."),
+    "jobs": ("jobs:jobs", "List, show, cancel and work off background jobs."),
+    "lock": ("lock:lock", "Write down the whole surface."),
+    "verify": ("lock:verify", "Compare the surface with what was written down."),
+    "data": ("data:data", "Export, prune and delete what is stored."),
+    "doctor": ("doctor:doctor", "Try whether everything holds what it promises."),
+    "demo": ("demo:demo", "Real calls through the whole pipeline, offline, in under a minute."),
+    "completion": ("completion:completion", "Print the completion script of a shell."),
+}
+
+
+class Commands(click.Group):
+    """The core's commands by name, then those of the plugins."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        state = ctx.ensure_object(State)
+        return [*(name for name in COMMANDS if _exists(name)), *sorted(state.plugin_commands())]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS and _exists(cmd_name):
+            return _import("hardpoint.cli." + COMMANDS[cmd_name][0])
+        reference = ctx.ensure_object(State).plugin_commands().get(cmd_name)
+        return None if reference is None else _import(reference.target)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One line each, without importing any of them."""
+        rows = [(name, about) for name, (_, about) in COMMANDS.items() if _exists(name)]
+        extra = ctx.ensure_object(State).plugin_commands()
+        rows += [(name, extra[name].help) for name in sorted(extra)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if near:
+                error.message += f" Did you mean {near[0]!r}?"
+            raise
+
+
+def _exists(name: str) -> bool:
+    module = COMMANDS[name][0].split(":")[0]
+    return os.path.exists(os.path.join(os.path.dirname(__file__), module + ".py"))
+
+
+def _import(target: str) -> click.Command:
+    module, _, attribute = target.partition(":")
+    command: click.Command = getattr(import_module(module), attribute)
+    return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="hardpoint", message="hardpoint %(version)s")
+@click.option(
+    "-p",
+    "plugins",
+    multiple=True,
+    metavar="[no:]NAME",
+    help="Switch a plugin off (no:NAME) or on (NAME) for this run.",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False),
+    help="Read this file in place of the user's and the project's.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Write what happens to stderr.")
+@click.pass_context
+def root(
+    ctx: click.Context, plugins: Sequence[str], config_file: str | None, verbose: bool
+) -> None:
+    """The tool layer of an AI agent: every call found, checked, approved, limited, run and recorded."""
+    ctx.obj = State(plugin_switches=tuple(plugins), config_file=config_file)
+    import logging
+
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.ERROR,
+        format="%(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; the exit code."""
+    try:
+        result: Any = root.main(list(arguments), prog_name="hardpoint", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else exits.OK
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.Abort:
+        return exits.INTERRUPTED
+    except click.UsageError as error:
+        error.show()
+        return exits.USAGE
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone. Python would complain once more while it closes stdout.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.OK
+    except HardpointError as error:
+        from hardpoint.cli.render import say_error
+
+        say_error(error)
+        return exits.exit_code(error)

@@ -1,0 +1,47 @@
+"""Some commands are for people only: they need a terminal or an operator token, never a tool call."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import stat
+import sys
+from typing import Final
+
+from hardpoint.errors import NotAuthorized
+from hardpoint.folders import folder
+
+TOKEN_VARIABLE: Final = "HARDPOINT_OPERATOR_TOKEN"
+INSIDE_VARIABLE: Final = "HARDPOINT_INSIDE_CALL"
+"""Set for every process that a tool call starts on the host."""
+
+
+def require_operator(what: str) -> None:
+    """Refuse unless a person, or somebody with the operator's token, is there.
+
+    Raises:
+        NotAuthorized: Neither is.
+    """
+    if os.environ.get(INSIDE_VARIABLE):
+        raise NotAuthorized(f"`hardpoint {what}` cannot be used from inside a tool call")
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return
+    given = os.environ.get(TOKEN_VARIABLE)
+    known = _token()
+    if given and known and hmac.compare_digest(given.encode(), known.encode()):
+        return
+    raise NotAuthorized(
+        f"`hardpoint {what}` needs a terminal or the operator's token",
+        hint=f"run it in a terminal, or write a token to {folder('config') / 'operator-token'}"
+        f" (mode 0600) and set {TOKEN_VARIABLE}",
+    )
+
+
+def _token() -> str | None:
+    path = folder("config") / "operator-token"
+    try:
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            return None  # others can read it: it proves nothing
+        return path.read_text("utf-8").strip() or None
+    except OSError:
+        return None

@@ -1,0 +1,141 @@
+"""`hardpoint plugins`: what is installed, and switches for plugins and single tools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from hardpoint.cli.render import say_json, say_rows
+from hardpoint.cli.state import State
+from hardpoint.errors import HardpointError
+from hardpoint.plugins import PluginManager, PluginRecord
+from hardpoint.registry import ToolRegistry
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def plugins(ctx: click.Context) -> Any:
+    """List plugins; switch them and single tools on and off."""
+    if ctx.invoked_subcommand is None:
+        return ctx.invoke(list_plugins)
+
+
+def _load(state: State) -> PluginManager:
+    config = state.load_config()
+    # Listing shows what failed; it must not stop at it.
+    config = attrs.evolve(config, plugins=attrs.evolve(config.plugins, required=frozenset()))
+    manager = PluginManager(config, ToolRegistry(protect=True))
+    manager.load(strict=False)
+    return manager
+
+
+def _to_json(record: PluginRecord) -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "status": record.status,
+        "distribution": record.distribution,
+        "version": record.version,
+        "reason": record.reason,
+        "hooks": list(record.hooks),
+        "tools": list(record.tools),
+    }
+
+
+@plugins.command("list")
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def list_plugins(state: State, as_json: bool = False) -> None:
+    """Every installed plugin with its status; blocked and failed ones with the reason."""
+    manager = _load(state)
+    records = [manager.records[name] for name in sorted(manager.records)]
+    if as_json:
+        say_json([_to_json(record) for record in records])
+        return
+    rows = []
+    for record in records:
+        source = f"{record.distribution or '?'} {record.version or ''}".strip()
+        rows.append([record.name, record.status, source, record.reason or f"{len(record.tools)} tools"])
+    say_rows(rows)
+
+
+@plugins.command("info")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def info(state: State, name: str, as_json: bool) -> None:
+    """One plugin: where it comes from, its hooks, tools and settings."""
+    manager = _load(state)
+    record = manager.records.get(name)
+    if record is None:
+        raise _unknown(name, manager)
+    about = _to_json(record)
+    config = manager.configs.get(name)
+    if config is not None:
+        from hardpoint.serde import to_json
+
+        about["settings"] = to_json(config)
+    if as_json:
+        say_json(about)
+        return
+    for key, value in about.items():
+        if isinstance(value, list):
+            value = ", ".join(value)
+        elif isinstance(value, dict):
+            value = json.dumps(value, ensure_ascii=False)
+        if value:
+            click.echo(f"{key}: {value}")
+
+
+@plugins.command("enable")
+@click.argument("name")
+@click.option("--project", is_flag=True, help="In the project's file, not the user's.")
+@click.pass_obj
+def enable(state: State, name: str, project: bool) -> None:
+    """Switch a plugin or a single tool on."""
+    _switch(state, name, on=True, project=project)
+
+
+@plugins.command("disable")
+@click.argument("name")
+@click.option("--project", is_flag=True, help="In the project's file, not the user's.")
+@click.pass_obj
+def disable(state: State, name: str, project: bool) -> None:
+    """Switch a plugin or a single tool off. A plugin that is off is never imported."""
+    _switch(state, name, on=False, project=project)
+
+
+def _switch(state: State, name: str, *, on: bool, project: bool) -> None:
+    from hardpoint.config.edit import set_value
+    from hardpoint.config.files import PROJECT_FILE, read_layer, user_file
+
+    manager = _load(state)
+    path = Path(state.config_file) if state.config_file else user_file()
+    if project:
+        path = Path.cwd() / PROJECT_FILE
+    table: dict[str, Any] = read_layer(path, "user").table if path.exists() else {}
+    known_tools = {*manager.registry.list(), *table.get("tools", {})}
+    if name in manager.records:
+        disabled = [n for n in table.get("plugins", {}).get("disabled", []) if n != name]
+        set_value(path, ["plugins"], "disabled", disabled if on else [*disabled, name])
+        what = "plugin"
+    elif name in known_tools:
+        set_value(path, ["tools", name], "enabled", on)
+        what = "tool"
+    else:
+        raise _unknown(name, manager)
+    click.echo(f"{what} {name!r} is {'on' if on else 'off'} in {path}")
+    still = _load(state).blocked_reason(name) if what == "plugin" and on else None
+    if still is not None:
+        click.echo(f"warning: it stays off: {still}", err=True)
+
+
+def _unknown(name: str, manager: PluginManager) -> HardpointError:
+    import difflib
+
+    near = difflib.get_close_matches(name, [*manager.records, *manager.registry.list()], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"pip install hardpoint-{name}"
+    return HardpointError(f"no plugin or tool {name!r} is installed", hint=hint)

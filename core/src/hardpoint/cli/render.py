@@ -1,0 +1,62 @@
+"""Print results for people or as JSON: results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from hardpoint.errors import ConfigError, HardpointError, InvalidParameters
+
+
+def say_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+
+def say_result(value: Any) -> None:
+    """A tool's result for a person: text as it is, values as JSON."""
+    if isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    click.echo(_printable(text))
+
+
+def _printable(text: str) -> str:
+    """Text that the terminal can take: lone surrogates and, on a terminal, control characters shown."""
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if not sys.stdout.isatty():
+        return text
+    return "".join(
+        c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+def say_error(error: HardpointError) -> None:
+    """An error on stderr: what happened, every problem, what to do next."""
+    lines: list[str]
+    if isinstance(error, ConfigError) and len(error.problems) > 1:
+        lines = ["error: the configuration cannot be used:"]
+        lines += [f"  {problem}" for problem in error.problems]
+    elif isinstance(error, InvalidParameters) and error.issues:
+        lines = [f"error: {error.message.partition(': ')[0]}:"]
+        lines += [f"  {issue}" for issue in error.issues]
+    else:
+        lines = [f"error: {error.message}"]
+    if error.hint:
+        lines.append(f"hint: {error.hint}")
+    click.echo(_printable("\n".join(lines)), err=True)
+
+
+def say_rows(rows: Sequence[Sequence[str]]) -> None:
+    """A table without borders: columns aligned, nothing cut."""
+    if not rows:
+        return
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        click.echo("  ".join(cells).rstrip())

@@ -1,0 +1,62 @@
+"""What the options before the command say, and the runtime that they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from hardpoint.config import Config
+from hardpoint.registrars import CommandRef
+
+
+@attrs.define
+class State:
+    """Shared by the commands of one run."""
+
+    plugin_switches: tuple[str, ...] = ()
+    config_file: str | None = None
+    _commands: Mapping[str, CommandRef] | None = None
+
+    def load_config(self) -> Config:
+        """The configuration with this run's switches.
+
+        Raises:
+            ConfigError: It cannot be used.
+        """
+        from hardpoint.config.files import load_config
+
+        return self.with_switches(load_config(path=self.config_file))
+
+    def with_switches(self, config: Config) -> Config:
+        off = {name[3:] for name in self.plugin_switches if name.startswith("no:")}
+        on = {name for name in self.plugin_switches if not name.startswith("no:")}
+        if not off and not on:
+            return config
+        plugins = attrs.evolve(config.plugins, disabled=config.plugins.disabled - on)
+        load_only = None if config.load_only is None else config.load_only | on
+        blocked = {**config.blocked, **{name: f"-p no:{name}" for name in off}}
+        return attrs.evolve(config, plugins=plugins, load_only=load_only, blocked=blocked)
+
+    def runtime(self, **options: Any) -> Any:
+        """A runtime of this configuration."""
+        from hardpoint.runtime import Runtime
+
+        options = {"origin": "cli", "in_memory": False, "installed_plugins": True, **options}
+        return Runtime(self.load_config(), **options)
+
+    def plugin_commands(self) -> Mapping[str, CommandRef]:
+        """The commands that plugins add. A broken configuration adds none; it is reported elsewhere."""
+        if self._commands is None:
+            from hardpoint.errors import HardpointError
+            from hardpoint.plugins import PluginManager
+            from hardpoint.registry import ToolRegistry
+
+            try:
+                manager = PluginManager(self.load_config(), ToolRegistry(protect=True))
+                manager.load()
+                self._commands = {name: owned.value for name, owned in manager.commands.items()}
+            except HardpointError:
+                self._commands = {}
+        return self._commands
