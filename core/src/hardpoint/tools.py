@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -87,12 +87,16 @@ class Subject:
     """`read`, `write`, `list`, `delete` for paths; the method for URLs."""
 
 
+def _subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
+    return tuple(subjects)
+
+
 @attrs.frozen
 class Canonical:
     """The arguments that will really run, and what they act on."""
 
     params: dict[str, Any]
-    subjects: tuple[Subject, ...] = attrs.field(default=(), converter=tuple)
+    subjects: tuple[Subject, ...] = attrs.field(default=(), converter=_subjects)
 
 
 @attrs.frozen
