@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from difflib import get_close_matches
 from typing import Any
 
 from hardpoint import InvalidParameters
@@ -166,6 +165,8 @@ def _child(value: Any, step: Step, before: Path) -> Any:
 
 
 def _missing_key(value: dict[str, Any], step: str, before: Path) -> InvalidParameters:
+    from difflib import get_close_matches
+
     near = get_close_matches(step, list(value)[:1000], n=3) if len(step) < 200 else []
     listed = near or list(value)[:10]
     names = ", ".join(_quote(name) for name in listed)

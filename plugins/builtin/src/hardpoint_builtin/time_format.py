@@ -11,7 +11,7 @@ from hardpoint_builtin.refusals import refuse
 from hardpoint_builtin.zones import format_offset
 
 DEFAULT = "%Y-%m-%d %H:%M:%S %Z"
-NAMED = {
+NAMED: dict[str, Callable[[datetime], str]] = {
     "iso8601": lambda moment: moment.isoformat(),
     "unix": lambda moment: str(unix_microseconds(moment) // 1_000_000),
     "human": lambda moment: format_moment(moment, "%A, %B %-d, %Y at %-I:%M %p %Z"),

@@ -9,9 +9,6 @@ from __future__ import annotations
 import functools
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from difflib import get_close_matches
-from importlib import resources
-from zoneinfo import ZoneInfo
 
 from hardpoint import InvalidParameters
 from hardpoint_builtin.refusals import refuse
@@ -48,6 +45,8 @@ def find_zone(name: str, parameter: str) -> tzinfo:
             return timezone(-offset if sign == "-" else offset)
     known = _names().get(wanted.casefold())
     if known is not None:
+        from zoneinfo import ZoneInfo
+
         return ZoneInfo(known)
     raise _unknown(wanted, parameter)
 
@@ -93,14 +92,14 @@ def format_offset(offset: timedelta, separator: str = ":") -> str:
 
 def zone_name(zone: tzinfo | None) -> str:
     """How the zone is called in results."""
-    if isinstance(zone, ZoneInfo):
-        return zone.key
-    return str(zone)
+    return str(getattr(zone, "key", zone))
 
 
 @functools.cache
 def _names() -> dict[str, str]:
     """IANA names by their letter-case-free spelling."""
+    from importlib import resources
+
     text = resources.files("tzdata").joinpath("zones").read_text(encoding="utf-8")
     return {name.casefold(): name for name in text.split()}
 
@@ -123,6 +122,8 @@ def _unknown(name: str, parameter: str) -> InvalidParameters:
 
 
 def _near_names(name: str) -> list[str]:
+    from difflib import get_close_matches
+
     if zone := _ABBREVIATIONS.get(name.upper()):
         return [zone]
     wanted = re.sub(r"[\s_-]+", "_", name.strip()).casefold()
