@@ -119,16 +119,11 @@ def _from_iso(match: re.Match[str]) -> datetime:
     else:
         day = date(year, number("month", "month2"), number("day", "day2"))
     fraction = (match["fraction"] or match["fraction2"] or "").ljust(6, "0")[:6]
-    clock = [
-        number("hour"),
-        number("minute", "minute2"),
-        number("second", "second2"),
-        int(fraction),
-    ]
-    next_day = timedelta()
-    if clock == [24, 0, 0, 0]:  # ISO 8601 for the end of the day
-        clock[0], next_day = 0, timedelta(days=1)
-    moment = datetime(day.year, day.month, day.day, *clock) + next_day
+    hour, next_day = number("hour"), timedelta()
+    minute, second = number("minute", "minute2"), number("second", "second2")
+    if (hour, minute, second, int(fraction)) == (24, 0, 0, 0):  # ISO 8601 for the end of the day
+        hour, next_day = 0, timedelta(days=1)
+    moment = datetime(day.year, day.month, day.day, hour, minute, second, int(fraction)) + next_day
     return moment.replace(tzinfo=_zone(match["zone"]))
 
 
