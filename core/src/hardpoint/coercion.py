@@ -17,8 +17,7 @@ from functools import cached_property
 from math import isfinite
 from typing import Any, Final
 
-from hardpoint.errors import SchemaError
-from hardpoint.schema.graph import Graph
+from hardpoint.schema.graph import Graph, read_schema
 from hardpoint.schema.kinds import ANY, Types, bears, marks_of, types_of
 from hardpoint.schema.native import NativeParts, name_matcher
 from hardpoint.schema.nodes import Node
@@ -67,12 +66,7 @@ def make_coercer(schema: Any) -> Coercer:
     Raises:
         SchemaError: The schema cannot be used safely.
     """
-    if isinstance(schema, Validator):
-        return _Coercer(schema.graph)
-    graph = Graph(schema)
-    if graph.problems:
-        raise SchemaError("parameters", graph.problems)
-    return _Coercer(graph)
+    return _Coercer(schema.graph if isinstance(schema, Validator) else read_schema(schema))
 
 
 class _TooMuch(Exception):

@@ -106,7 +106,8 @@ class Explanation:
                 schemas = [others]
             for schema in schemas:
                 if schema.raw is False:
-                    yield [self._unexpected((*path, key), member, _known_names(node))]
+                    known = [] if key in properties else _known_names(node)
+                    yield [self._unexpected((*path, key), member, known)]
                 else:
                     yield self._judge(schema, member, (*path, key))
             if names is not None and not self._parts.is_valid(names, key):

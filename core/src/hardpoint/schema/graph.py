@@ -14,6 +14,8 @@ from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote, urljoin
 
+from hardpoint.errors import SchemaError
+from hardpoint.schema.native import meta_problems, pattern_is_linear
 from hardpoint.schema.nodes import DATA, MANY, NAMED, ONE, REFERENCES, Node, Resource
 from hardpoint.schema.values import describe, is_small_json, shorten, unusable
 from hardpoint.schema.work import Work
@@ -31,8 +33,21 @@ _DIALECT: Final = re.compile(
 )
 
 
+def read_schema(schema: Any, name: str = "parameters") -> Graph:
+    """A schema as a graph that may be compiled and walked.
+
+    Raises:
+        SchemaError: The schema cannot be used safely; `problems` says why.
+    """
+    graph = Graph(schema)
+    problems = graph.problems or meta_problems(graph.schema)
+    if problems:
+        raise SchemaError(name, problems)
+    return graph
+
+
 class Graph:
-    """A schema as nodes. When `problems` is not empty, nothing else may be used."""
+    """A schema as nodes, and the `problems` that keep it from being used safely."""
 
     def __init__(self, schema: Any) -> None:
         self.schema = schema
@@ -52,8 +67,7 @@ class Graph:
             self._resolve_references()
             self._check_patterns()
             self._check_endless()
-            if not self.problems:
-                self._check_meta()
+            self._check_work()
 
     def problem(self, path: str, text: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
@@ -298,8 +312,6 @@ class Graph:
     def _check_patterns(self) -> None:
         if not self.patterns:
             return
-        from hardpoint.schema.native import pattern_is_linear
-
         for pattern, node in self.patterns.items():
             linear = pattern_is_linear(pattern)
             if linear is None:
@@ -308,15 +320,9 @@ class Graph:
             elif not linear:
                 self.linear = False
 
-    def _check_meta(self) -> None:
-        """Everything else that a keyword may get wrong, by the schema of schemas."""
-        from hardpoint.schema.native import meta_problem
-
-        found = meta_problem(self.schema)
-        if found is not None:
-            path, text = found
-            self.problem(".".join(map(str, path)), text)
-        elif self.has_references and self.work.at_one_place > MAX_PLACE_WORK:
+    def _check_work(self) -> None:
+        endless = not self.readable
+        if self.has_references and not endless and self.work.at_one_place > MAX_PLACE_WORK:
             self.problem("", "the schema is too complex: its $ref multiply each other")
 
     @property

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from hardpoint.schema.graph import MAX_PROBLEMS, Graph
-from hardpoint.schema.nodes import Node
+from hardpoint.schema.native import meta_problems
+from hardpoint.schema.nodes import SAME_PLACE_NAMED, Node
 from hardpoint.schema.values import describe, shorten
 
 TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 _VARIANTS: Final = ("allOf", "anyOf", "oneOf")
+_CONDITIONS: Final = frozenset({"if", "then", "else", "not", *SAME_PLACE_NAMED})
 
 
 def lint(schema: Any, path: str = "") -> list[str]:
@@ -29,6 +31,8 @@ def lint(schema: Any, path: str = "") -> list[str]:
     problems = list(graph.problems)
     if graph.readable:
         problems += [p for p in _structure(graph) if p not in problems]
+    if not problems:
+        problems = meta_problems(graph.schema)
     return [f"{path}: {problem}" if path else problem for problem in problems[:MAX_PROBLEMS]]
 
 
@@ -53,11 +57,11 @@ def _rules(node: Node, raw: dict[str, Any], root: Node) -> Iterator[str]:
     yield from _lists(raw)
     if "array" in types:
         yield from _array(node)
-    is_variant = node.keyword in _VARIANTS
+    is_variant = node.keyword in _CONDITIONS or node.keyword in _VARIANTS
     inner_object = "object" in types and not is_variant and node is not root
     if inner_object and not any(_describes_members(part) for part in _closure(node)):
         yield 'missing or non-object "properties"'
-    # A variant is judged together with the schema that it is a variant of.
+    # A variant is judged together with its schema; a condition may ask for anything.
     if not is_variant and ("required" in raw or node.many):
         yield from _required(node)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from hardpoint.schema.nodes import Node
-from hardpoint.schema.values import Path, shorten
+from hardpoint.schema.values import shorten
 
 _SIZE_LIMIT: Final = 64 * 1024
 """Bytes that one compiled regular expression may take; matching costs time in proportion."""
@@ -127,13 +127,14 @@ def _has_doubled_quantifier(pattern: str) -> bool:
     return False
 
 
-def meta_problem(schema: dict[str, Any]) -> tuple[Path, str] | None:
-    """What the schema of schemas says against a schema that has no references to follow."""
+def meta_problems(schema: dict[str, Any]) -> list[str]:
+    """What the schema of schemas says: everything else that a keyword can get wrong."""
     import jsonschema_rs
 
     try:
         jsonschema_rs.meta.validate(schema)
     except ValueError as error:  # its ValidationError is one; so is what it says of odd values
-        path = tuple(getattr(error, "instance_path", ()))
-        return path, shorten(str(getattr(error, "message", error)), 200)
-    return None
+        path = ".".join(map(str, getattr(error, "instance_path", ())))
+        text = shorten(str(getattr(error, "message", error)), 200)
+        return [f"{path}: {text}" if path else text]
+    return []

@@ -7,15 +7,17 @@ The answer is jsonschema-rs's; the bounds around it are ours. Text is turned int
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Final
 
-from hardpoint.errors import Issue, SchemaError
-from hardpoint.schema.graph import Graph
+from hardpoint.errors import Issue
+from hardpoint.schema.graph import Graph, read_schema
 from hardpoint.schema.native import NativeParts, compile_native
 from hardpoint.schema.values import (
+    SHALLOW,
+    clean_size,
     count_by_depth,
     describe,
-    is_flat_and_clean,
     pointer,
     text_length,
     unusable,
@@ -38,7 +40,11 @@ class Validator:
         self.graph = graph
         self._native = compile_native(graph.schema, linear=graph.linear)
         self._parts: NativeParts | None = None
-        self._bounded = graph.work.is_plain and not graph.patterns
+
+    @cached_property
+    def _ordinary_size(self) -> int:
+        """How many values cannot be too much work, on the levels of ordinary arguments."""
+        return MAX_WORK // max(map(self.graph.work.at_depth, range(SHALLOW + 2)))
 
     @property
     def parts(self) -> NativeParts:
@@ -50,9 +56,11 @@ class Validator:
         """Whether the arguments fit: the quick answer, without reasons."""
         if params.__class__ is not dict:
             return False
-        if not is_flat_and_clean(params) and next(unusable(params), None) is not None:
+        size = clean_size(params)
+        if not size and next(unusable(params), None) is not None:
             return False
-        if not self._bounded and self.excess(params) is not None:
+        ordinary = size and size <= self._ordinary_size and not self.graph.patterns
+        if not ordinary and self.excess(params) is not None:
             return False
         return bool(self._native.is_valid(params))
 
@@ -113,10 +121,7 @@ def compile_validator(schema: Any, *, name: str = "parameters") -> Validator:
     Raises:
         SchemaError: The schema cannot be used safely; `problems` says why.
     """
-    graph = Graph(schema)
-    if graph.problems:
-        raise SchemaError(name, graph.problems)
-    return Validator(graph)
+    return Validator(read_schema(schema, name))
 
 
 def _shown(params: Any, sensitive: frozenset[str]) -> str:

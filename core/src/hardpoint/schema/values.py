@@ -7,13 +7,15 @@ bounds: without them a cycle or a deeply nested value ends a native library, and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 MAX_DEPTH: Final = 128
 """Deepest nesting of arguments."""
 MAX_VALUES: Final = 1_000_000
 """Most values in one call's arguments."""
+SHALLOW: Final = 6
+"""Levels that ordinary arguments have."""
 MAX_DIGITS: Final = 4000
 """Longest whole number; Python refuses to print longer ones by default."""
 
@@ -75,24 +77,35 @@ def is_clean_text(text: str) -> bool:
     return True
 
 
-def is_flat_and_clean(params: dict[str, Any]) -> bool:
-    """The quick answer for ordinary arguments: True when each value is a usable scalar."""
-    for key, value in params.items():
-        kind = value.__class__
+def clean_size(container: dict[str, Any] | list[Any], levels: int = SHALLOW) -> int:
+    """How many values ordinary arguments hold; 0 when only `unusable` can tell if they are JSON."""
+    size = 1 + len(container)
+    if container.__class__ is dict:
+        for key in container:
+            if key.__class__ is not str or not (key.isascii() or is_clean_text(key)):
+                return 0
+        members: Iterable[Any] = container.values()
+    else:
+        members = container
+    for member in members:
+        kind = member.__class__
         if kind is str:
-            if not (value.isascii() or is_clean_text(value)):
-                return False
+            if not (member.isascii() or is_clean_text(member)):
+                return 0
         elif kind is int:
-            if not -_HUGE < value < _HUGE:
-                return False
+            if not -_HUGE < member < _HUGE:
+                return 0
         elif kind is float:
-            if value - value != 0.0:  # NaN and both infinities
-                return False
+            if member - member != 0.0:  # NaN and both infinities
+                return 0
+        elif kind is dict or kind is list:
+            inner = clean_size(member, levels - 1) if levels else 0
+            if not inner:
+                return 0
+            size += inner
         elif kind not in _PLAIN:
-            return False
-        if key.__class__ is not str or not (key.isascii() or is_clean_text(key)):
-            return False
-    return True
+            return 0
+    return size
 
 
 def is_small_json(value: Any, most: int) -> bool:
