@@ -1,0 +1,189 @@
+"""`hardpoint doctor`: try whether everything holds what it promises."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+
+from hardpoint.cli import exits
+from hardpoint.cli.render import say_json
+from hardpoint.cli.state import State
+from hardpoint.errors import ConfigError, HardpointError, NotAuthorized
+from hardpoint.interfaces import CheckResult
+
+MARKS: Final = {"ok": "ok", "warning": "??", "failed": "NO", "skipped": "--"}
+Probe = Callable[[State], Awaitable[Sequence[CheckResult]]]
+
+
+@click.command()
+@click.argument("only", nargs=-1)
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def doctor(state: State, only: tuple[str, ...], as_json: bool) -> int:
+    """Probe the configuration, the state, the guards and every plugin's domain. ONLY names some."""
+    results = asyncio.run(_run(state, only))
+    if as_json:
+        say_json([attrs.asdict(result) for result in results])
+    else:
+        for result in results:
+            click.echo(f"{MARKS[result.status]}  {result.name}: {result.detail}")
+            if result.hint and result.status != "ok":
+                click.echo(f"    {result.hint}")
+    failed = sum(result.status == "failed" for result in results)
+    if not as_json:
+        click.echo(f"{len(results) - failed} of {len(results)} checks hold")
+    return exits.FAILED if failed else exits.OK
+
+
+async def _run(state: State, only: Sequence[str]) -> list[CheckResult]:
+    results: list[CheckResult] = []
+    for name, probe in PROBES.items():
+        if not only or name in only:
+            results += await _try(name, probe, state)
+    try:
+        runtime = state.runtime()
+    except HardpointError:
+        return results  # the configuration's own check says why
+    async with runtime:
+        for name, check in runtime.services.extensions("check").items():
+            if only and name not in only:
+                continue
+            try:
+                results += await check.run()
+            except Exception as error:  # a plugin's check is foreign code
+                results.append(
+                    CheckResult(name, "failed", f"the check itself failed: {error!r}")
+                )
+    return results
+
+
+async def _try(name: str, probe: Probe, state: State) -> Sequence[CheckResult]:
+    try:
+        return await probe(state)
+    except HardpointError as error:
+        return [CheckResult(name, "failed", error.message, error.hint)]
+    except Exception as error:  # a probe meets whatever is wrong with a machine
+        return [CheckResult(name, "failed", f"{type(error).__name__}: {error}")]
+
+
+# probes ----------------------------------------------------------------------------------------
+
+
+async def configuration(state: State) -> Sequence[CheckResult]:
+    found = state.load_config()
+    results = [CheckResult("configuration", "ok", f"{len(found.policy.rules)} rules, all readable")]
+    results += [CheckResult("configuration", "warning", text) for text in found.warnings]
+    return results
+
+
+async def plugins(state: State) -> Sequence[CheckResult]:
+    from hardpoint.cli.plugins import _load
+
+    results: list[CheckResult] = []
+    for record in _load(state).records.values():
+        status: Any = {"active": "ok", "blocked": "skipped"}.get(record.status, "failed")
+        detail = record.reason or f"{record.owner} {record.version or ''}, {len(record.tools)} tools"
+        results.append(CheckResult(f"plugin {record.name}", status, detail))
+    return results
+
+
+async def state_folder(state: State) -> Sequence[CheckResult]:
+    """Write and read back in the real store."""
+    runtime = state.runtime(installed_plugins=False)
+    table = runtime.services.store(
+        "doctor", ["CREATE TABLE doctor_probe (word TEXT NOT NULL)"]
+    )
+    table.execute("INSERT INTO doctor_probe (word) VALUES (?)", ("probe",))
+    found = table.query("SELECT word FROM doctor_probe LIMIT 1")[0]["word"]
+    table.execute("DELETE FROM doctor_probe")
+    if found != "probe":
+        return [CheckResult("state", "failed", "what was written does not come back")]
+    return [CheckResult("state", "ok", "written and read back")]
+
+
+async def audit(state: State) -> Sequence[CheckResult]:
+    """Write a chain into a scratch folder, break it, and see that the break is found."""
+    from hardpoint.audit import AuditLog, verify
+
+    with tempfile.TemporaryDirectory(prefix="hardpoint-doctor-") as folder:
+        log = AuditLog(Path(folder))
+        for number in range(3):
+            log.write("probe", {"number": number}, batch=False)
+        log.close()
+        if not verify(Path(folder)).ok:
+            return [CheckResult("audit", "failed", "a fresh chain does not verify")]
+        file = next(Path(folder).glob("**/*.jsonl"))
+        file.write_text(file.read_text("utf-8").replace('"number":1', '"number":7'), "utf-8")
+        if verify(Path(folder)).ok:
+            return [CheckResult("audit", "failed", "a changed record was not noticed")]
+    return [CheckResult("audit", "ok", "a changed record is noticed")]
+
+
+async def network_guard(state: State) -> Sequence[CheckResult]:
+    """Ask for addresses that must never be contacted."""
+    from hardpoint.net import UrlGuard
+
+    guard = UrlGuard(allow_private=state.load_config().network.allow_private)
+    open_doors = []
+    for url in ("https://169.254.169.254/", "https://[::ffff:127.0.0.1]/", "https://2130706433/"):
+        try:
+            guard.check(url)
+        except HardpointError:
+            continue
+        open_doors.append(url)
+    if open_doors:
+        return [CheckResult("network guard", "failed", f"lets through: {', '.join(open_doors)}")]
+    return [CheckResult("network guard", "ok", "metadata, loopback and odd spellings are refused")]
+
+
+async def approvals(state: State) -> Sequence[CheckResult]:
+    """A call that must ask, with nobody to ask, must not run."""
+    from hardpoint.context import JobContext
+    from hardpoint.runtime import Runtime
+    from hardpoint.tools import tool
+
+    ran: list[bool] = []
+
+    def probe() -> None:
+        ran.append(True)
+
+    async with Runtime(tools=[tool(probe, approval="always")]) as rt:
+        outcome = await rt.run("probe", {}, JobContext(user_id="doctor"))
+    if ran or not isinstance(outcome.error, NotAuthorized):
+        return [CheckResult("approvals", "failed", "a call that must ask ran without an answer")]
+    return [CheckResult("approvals", "ok", "no answer means no")]
+
+
+async def secrets(state: State) -> Sequence[CheckResult]:
+    """Every secret that the configuration refers to must be there."""
+    runtime = state.runtime()
+    missing = await runtime.services.secrets.missing()
+    if missing:
+        raise ConfigError(
+            f"not set: {', '.join(missing)}", hint=f"hardpoint secrets set {missing[0]}"
+        )
+    return [CheckResult("secrets", "ok", "everything that is referred to is set")]
+
+
+async def interpreter(state: State) -> Sequence[CheckResult]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return [CheckResult("python", "ok", f"{version} in {sys.prefix}")]
+
+
+PROBES: Final[dict[str, Probe]] = {
+    "python": interpreter,
+    "configuration": configuration,
+    "plugins": plugins,
+    "state": state_folder,
+    "audit": audit,
+    "network": network_guard,
+    "approvals": approvals,
+    "secrets": secrets,
+}
