@@ -5,6 +5,7 @@ An adapter only translates. It never looks at `id`, `kind` or `why`, and decides
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 
@@ -128,3 +129,45 @@ def coercion(case: dict[str, Any]) -> dict[str, Any]:
     params = coerce(case["params"])
     issues = validator.validate(params)
     return {"errors": [issue.path for issue in issues]} if issues else {"params": params}
+
+
+async def json_tool(case: dict[str, Any]) -> dict[str, Any]:
+    """The `json` tool, called like any agent calls it."""
+    outcome = await _guarded_call("json", case, ("operation", "data", "path"))
+    if outcome.error is None:
+        return {"value": outcome.output.result}
+    place = {name: getattr(outcome.error, name, None) for name in ("line", "column")}
+    return {**_error(outcome.error), **place}
+
+
+async def time_tool(case: dict[str, Any]) -> dict[str, Any]:
+    """The `time` tool, called like any agent calls it."""
+    inputs = ("input", "timestamp", "timestamp2", "timezone", "from_timezone", "to_timezone")
+    names = ("operation", *inputs, "format_string", "format")
+    outcome = await _guarded_call("time", case, names)
+    if outcome.error is None:
+        return {"fields": outcome.output.result}
+    return _error(outcome.error)
+
+
+async def _guarded_call(tool: str, case: dict[str, Any], names: tuple[str, ...]) -> Any:
+    from hardpoint import JobContext
+
+    params = {name: case[name] for name in names if name in case}
+    return await _runtime().run(tool, params, JobContext(user_id="acceptance"))
+
+
+@functools.cache
+def _runtime() -> Any:
+    """A runtime with the installed plugins, for all cases of a run."""
+    from hardpoint import Runtime
+
+    return Runtime(installed_plugins=True)
+
+
+def _error(error: Any) -> dict[str, str]:
+    """The first issue's code is the tool's own reason; those of the schema say where and what."""
+    codes = [issue.code for issue in getattr(error, "issues", ())]
+    plain = {"missing_required", "type_mismatch", "unexpected_field", "invalid_value"}
+    label = codes[0] if codes and codes[0] not in plain else error.kind
+    return {"error": label, "message": str(error)}
