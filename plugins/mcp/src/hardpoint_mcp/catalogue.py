@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from hardpoint.tools import ToolDefinition
+from hardpoint import ToolDefinition, validate_tool_schema
 from hardpoint_mcp.config import PrefixMode, ServerConfig
 from hardpoint_mcp.names import assign
 from hardpoint_mcp.wire.headers import Path, header_map
@@ -54,9 +54,18 @@ class Catalogue:
 
 
 def build(
-    server: str, config: ServerConfig, mode: PrefixMode, items: Iterable[Raw]
+    server: str,
+    config: ServerConfig,
+    mode: PrefixMode,
+    items: Iterable[Raw],
+    *,
+    checked: bool = False,
 ) -> Catalogue:
-    """The catalogue of one server. A tool that cannot be used costs only itself."""
+    """The catalogue of one server. A tool that cannot be used costs only itself.
+
+    Args:
+        checked: The items were in a catalogue before; their schemas need no second look.
+    """
     usable: dict[str, Raw] = {}
     warnings: list[str] = []
     for raw in items:
@@ -76,7 +85,7 @@ def build(
     for offered, original in assign(server, config.prefix or mode, usable, config.rename).items():
         raw = usable[original]
         try:
-            definition = define(raw, offered, owner=server, original=original)
+            definition = define(raw, offered, owner=server, original=original, checked=checked)
         except ValueError as error:
             warnings.append(f"{server}: tool {original!r} is left out: {error}")
             continue
@@ -91,19 +100,20 @@ def _selected(name: str, config: ServerConfig) -> bool:
     return any_of(config.include) and not any_of(config.exclude)
 
 
-def define(raw: Raw, name: str, *, owner: str, original: str) -> ToolDefinition:
+def define(
+    raw: Raw, name: str, *, owner: str, original: str, checked: bool = False
+) -> ToolDefinition:
     """A raw tool as a definition.
 
     Raises:
         ValueError: When its parameter schema is beyond repair, with the reason.
     """
-    from hardpoint.schema import lint
-
     parameters = repair(raw.get("inputSchema", raw.get("input_schema")))
-    problems = lint(parameters)
-    if problems:
-        raise ValueError("; ".join(problems[:3]))
-    header_map(parameters)  # raises for a header that must not be
+    if not checked:
+        problems = validate_tool_schema(parameters)
+        if problems:
+            raise ValueError("; ".join(problems[:3]))
+        header_map(parameters)  # raises for a header that must not be
     title = raw.get("title")
     annotations = read_annotations(raw.get("annotations"))
     if not isinstance(title, str):
@@ -113,7 +123,9 @@ def define(raw: Raw, name: str, *, owner: str, original: str) -> ToolDefinition:
         description=clean_text(raw.get("description")),
         parameters=parameters,
         title=clean_text(title, 200) or None,
-        output_schema=_output_schema(raw.get("outputSchema", raw.get("output_schema"))),
+        output_schema=_output_schema(
+            raw.get("outputSchema", raw.get("output_schema")), checked=checked
+        ),
         annotations=annotations,
         owner=owner,
         original_name=original,
@@ -184,10 +196,10 @@ def _repair(schema: Any, depth: int) -> Any:
     return made
 
 
-def _output_schema(schema: Any) -> dict[str, Any] | None:
+def _output_schema(schema: Any, *, checked: bool) -> dict[str, Any] | None:
     """The output schema, or None for one that cannot be used: the tool stays."""
-    if not isinstance(schema, dict):
-        return None
+    if not isinstance(schema, dict) or checked:
+        return schema if isinstance(schema, dict) else None
     from hardpoint.schema import compile_validator
 
     try:

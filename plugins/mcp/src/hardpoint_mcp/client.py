@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from hardpoint import Tool, ToolDefinition
 from hardpoint.errors import ConfigError, ToolNotFound
-from hardpoint.tools import Tool, ToolDefinition
 from hardpoint_mcp.config import ServerConfig
 from hardpoint_mcp.tool import McpTool
 from hardpoint_mcp.upstream import Surroundings, Upstream

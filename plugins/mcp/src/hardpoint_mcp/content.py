@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hardpoint import Audio, Blob, Image, Link, Part, Resource, Text, ToolOutput
 from hardpoint.errors import ExecutionFailed
-from hardpoint.parts import Audio, Blob, Image, Link, Part, Resource, Text, ToolOutput
 
 Raw = dict[str, Any]
 

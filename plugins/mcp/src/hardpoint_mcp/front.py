@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from hardpoint.parts import ToolOutput
+from hardpoint import ToolOutput
 from hardpoint_mcp.wire.channel import Message
 from hardpoint_mcp.wire.session import Asker
 

@@ -7,11 +7,16 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, Final
 
-from hardpoint.context import JobContext
+from hardpoint import (
+    ApprovalRequirement,
+    JobContext,
+    Tool,
+    ToolDefinition,
+    ToolOutput,
+    ToolRateLimitConfig,
+)
 from hardpoint.errors import ToolTimeout
-from hardpoint.limits import ToolRateLimitConfig
-from hardpoint.parts import ToolOutput
-from hardpoint.tools import ApprovalRequirement, Effect, Tool, ToolDefinition
+from hardpoint.tools import Effect
 from hardpoint_mcp import trust
 from hardpoint_mcp.catalogue import Listed
 from hardpoint_mcp.content import McpToolError, to_output

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import attrs
 
-from hardpoint.tools import ALL_EFFECTS, ApprovalRequirement, Effect
+from hardpoint import ApprovalRequirement
+from hardpoint.tools import ALL_EFFECTS, Effect
 from hardpoint_mcp.catalogue import Listed, invisible_characters
 from hardpoint_mcp.config import ServerConfig
 

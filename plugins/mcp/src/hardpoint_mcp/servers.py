@@ -1,0 +1,117 @@
+"""All configured servers of one runtime: built from the table, started with it, stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hardpoint.errors import HardpointError
+from hardpoint.interfaces import SYSTEM
+from hardpoint_mcp.cache import Cache
+from hardpoint_mcp.config import McpConfig, ServerConfig
+from hardpoint_mcp.pins import MIGRATIONS, Pins
+from hardpoint_mcp.toolset import McpToolset
+from hardpoint_mcp.upstream import Surroundings, Upstream
+
+if TYPE_CHECKING:
+    import httpx2
+
+logger = logging.getLogger(__name__)
+
+
+class Servers:
+    """The servers by name."""
+
+    def __init__(self, config: McpConfig, folders: Mapping[str, Path] | None = None) -> None:
+        """Args:
+        folders: Where `cache`, `state` and `data` are; nothing is kept without it.
+        """
+        self.config = config
+        self.pins: Pins | None = None
+        self.services: Any = None
+        self._folders = dict(folders or {})
+        self._cache = Cache(self._below("cache", "mcp"))
+        self.toolsets = {
+            name: self._make(name, server)
+            for name, server in config.servers.items()
+            if server.enabled
+        }
+
+    def _below(self, kind: str, *names: str) -> Path | None:
+        folder = self._folders.get(kind)
+        return None if folder is None else folder.joinpath(*names)
+
+    def _make(self, name: str, config: ServerConfig) -> McpToolset:
+        remembered = self._cache.read(name, config)
+        upstream = Upstream(
+            name,
+            config,
+            prefix=self.config.prefix,
+            surroundings=Surroundings(
+                secrets=lambda secret: self._secret(name, secret),
+                auth=lambda url, server: self._auth(name, url, server),
+                log_folder=self._below("state", "mcp"),
+            ),
+            memory=None if remembered is None else remembered.memory(),
+        )
+        return McpToolset(upstream, self._cache, ttl=self.config.catalogue_ttl)
+
+    # life --------------------------------------------------------------------------------------
+
+    async def start(self, services: Any) -> None:
+        """Meet the running core. Servers that were never met are asked for their tools now."""
+        self.services = services
+        self.pins = Pins(services.store("mcp", MIGRATIONS))
+        for toolset in self.toolsets.values():
+            toolset.pins = self.pins
+            toolset.replace = services.registry.replace
+        await self.discover([t for t in self.toolsets.values() if t.remembered is None])
+
+    async def discover(self, toolsets: Sequence[McpToolset] | None = None) -> None:
+        """Fetch the lists of several servers at once; one that fails costs the others nothing."""
+        chosen = list(self.toolsets.values()) if toolsets is None else list(toolsets)
+        results = await asyncio.gather(
+            *(toolset.refresh() for toolset in chosen), return_exceptions=True
+        )
+        for toolset, result in zip(chosen, results, strict=True):
+            if isinstance(result, HardpointError | TimeoutError):
+                logger.warning("server %s: %s", toolset.name, result)
+            elif isinstance(result, BaseException):
+                raise result
+
+    async def stop(self) -> None:
+        """Stop every server, all at once: a stubborn one makes nobody else wait."""
+        await asyncio.gather(
+            *(toolset.aclose() for toolset in self.toolsets.values()), return_exceptions=True
+        )
+
+    # what servers are given --------------------------------------------------------------------
+
+    async def _secret(self, server: str, name: str) -> str:
+        if self.services is None:
+            raise HardpointError(f"the secret {name!r} can only be read in a running runtime")
+        value: str = await self.services.secrets.reveal(name, SYSTEM, f"MCP server {server}")
+        return value
+
+    def _auth(self, name: str, url: str, config: ServerConfig) -> httpx2.Auth | None:
+        """A login, for servers that no header already logs in to."""
+        from hardpoint_mcp.config import is_local
+
+        has_header = any(header.lower() == "authorization" for header in config.headers)
+        if has_header or (is_local(url) and config.oauth is None):
+            return None
+        from hardpoint_mcp.logins import login_store
+        from hardpoint_mcp.oauth import LoginAuth
+
+        store = login_store(name, self.services, self._below("data", "mcp"))
+        return LoginAuth(name, url, store, config.oauth)
+
+
+def standard_folders() -> Mapping[str, Path]:
+    """Where this machine keeps things for Hardpoint."""
+    from hardpoint.folders import folder
+
+    return {kind: folder(kind) for kind in ("cache", "state", "data")}  # type: ignore[arg-type]
