@@ -77,8 +77,6 @@ _JWT = re.compile(
 
 
 def find_jwt(data: bytes, start: int, end: int) -> Finding | None:
-    if not at_boundary(data, start):
-        return None
     token = _JWT.match(data, end)
     if token is None or b'"' not in _decoded(data[start : token.end(1)]):
         return None
@@ -98,6 +96,9 @@ _SESSION = re.compile(rb"""([^\s"'`\\<>,;]{16,4000})""")
 
 
 def find_authorization(data: bytes, start: int, end: int) -> Finding | None:
+    # Not a longer word, such as EndpointAuthorization.
+    if start >= 2 and chr(data[start - 2]).isalpha():
+        return None
     header = _SCHEME.match(data, end)
     if header is None:
         return None
@@ -116,14 +117,14 @@ def find_bearer(data: bytes, start: int, end: int) -> Finding | None:
     if not at_boundary(data, start - 1):
         return None
     token = _BEARER.match(data, end)
-    if token is None or not is_random(token[1].rstrip(b".:")):
+    if token is None or is_reference(token[1]) or not is_random(token[1].rstrip(b".:")):
         return None
     return Finding("bearer_token", "redact", token.start(1), whole(data, *token.span(1)))
 
 
 def find_basic(data: bytes, start: int, end: int) -> Finding | None:
     value = _BASIC.match(data, end)
-    if value is None or not at_boundary(data, start) or not _is_user_and_password(value[1]):
+    if value is None or not _is_user_and_password(value[1]):
         return None
     return Finding("authorization_header", "redact", *value.span(1))
 
@@ -171,6 +172,8 @@ _SHOWN = frozenset(
 
 
 def find_url_password(data: bytes, start: int, end: int) -> Finding | None:
+    if data.find(b"@", end, end + 512) < 0:
+        return None
     user = _USER.match(data, end)
     if user is None:
         return None
@@ -194,8 +197,9 @@ _NAME = re.compile(rb"[A-Za-z0-9_.-]*\Z")
 # Random, but meant to be read and handed on: cursors, cache keys, public keys, counts.
 _HARMLESS = re.compile(
     rb"(?:page|next|prev|previous|continuation|continue|sync|cursor|pagination|resume|csrf|xsrf"
-    rb"|count|max|min|num|prompt|completion|total|input|output|per|public|cache|partition|sort"
-    rb"|primary|foreign|index|idempotency|progress|change|delta|skip|scroll|upload|watch)"
+    rb"|count|max|min|num|prompt|completion|total|input|output|per|public|cache|partition"
+    rb"|primary|foreign|index|idempotency|progress|change|delta|skip|scroll|upload|watch|lock"
+    rb"|starting|creation|action|update|object|design|blob|registry|row|column|sort|group)"
     rb"[_.-]?(?:token|key|secret)\Z",
     re.IGNORECASE,
 )
@@ -209,6 +213,9 @@ _ASSIGN = re.compile(
 _QUOTED = re.compile(rb"""[^"'`\\\s<>]{8,400}""")
 _UNQUOTED = re.compile(rb"""[^\s"'`\\,;&<>(){}\[\]|]{8,400}""")
 _PATH = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+# A UUID is an identifier, unless its name says what it opens.
+_UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_GRANTS = re.compile(rb"secret|key|auth|access|api|bearer|refresh")
 _OPTION = re.compile(rb"(?:\A|[\s\"'=])--?[A-Za-z0-9_.-]*\Z")
 _NETRC = re.compile(rb"\blogin\s+\S{1,100}\s+[a-z]*\Z")
 
@@ -224,6 +231,10 @@ def find_assigned(data: bytes, start: int, end: int) -> Finding | None:
     name = found[0].lower() if found else b""
     if _HARMLESS.search(name) or not _is_assigned(data, end, assign["word"]):
         return None
+    # The parts of a longer name: arn:…:secret:prod-db, AWS::IAM::AccessKey
+    front = data[max(0, end - len(name) - 2) : end - len(name)]
+    if front == b"::" or (front[-1:] == b":" and data[end : end + 1] == b":"):
+        return None
     quoted = assign["quote"] is not None
     value = (_QUOTED if quoted else _UNQUOTED).match(data, assign.end())
     if value is None or is_reference(value[0]):
@@ -233,11 +244,12 @@ def find_assigned(data: bytes, start: int, end: int) -> Finding | None:
     # What is called or indexed is code, and so is a path of names.
     if not quoted and (data[last : last + 1] in (b"(", b"[") or _PATH.fullmatch(text)):
         return None
-    last = whole(data, first, first + len(text))
+    last = first + len(text)
     if b"secret" in name and b"access" in name and len(text) == 40:
-        return None if is_stand_in(text) else Finding("aws_secret_key", "block", first, last)
+        shown = is_stand_in(text) or text.endswith(b"EXAMPLEKEY")
+        return None if shown else Finding("aws_secret_key", "block", first, last)
     if _is_secret_value(name, text):
-        return Finding("generic_secret", "redact", first, last)
+        return Finding("generic_secret", "redact", first, whole(data, first, last))
     return None
 
 
@@ -253,6 +265,8 @@ def _is_secret_value(name: bytes, text: bytes) -> bool:
     if name.endswith((b"pwd", b"passwd", b"password", b"passphrase")):
         return is_strong_password(text) and not text.startswith(b"/")
     if name.endswith(b"wd"):
+        return False
+    if _UUID.fullmatch(text) and not _GRANTS.search(name):
         return False
     return len(text) >= 16 and is_random(text)
 
@@ -299,7 +313,9 @@ def context_detectors() -> list[Detector]:
             [b"LS0tLS1CRUdJTi"],
             find_encoded_private_key,
         ),
-        Detector("jwt", "Signed or encrypted JSON web tokens", "redact", [b"eyJ"], find_jwt),
+        Detector(
+            "jwt", "Signed or encrypted JSON web tokens", "redact", [b"eyJ"], find_jwt, bounded=True
+        ),
         Detector(
             "authorization_header",
             "`Authorization` and `Proxy-Authorization`",
@@ -307,7 +323,14 @@ def context_detectors() -> list[Detector]:
             [b"uthorization", b"UTHORIZATION"],
             find_authorization,
         ),
-        Detector("authorization_header", "`Basic` credentials", "redact", [b"Basic "], find_basic),
+        Detector(
+            "authorization_header",
+            "`Basic` credentials",
+            "redact",
+            [b"Basic "],
+            find_basic,
+            bounded=True,
+        ),
         Detector("bearer_token", "`Bearer` tokens", "redact", [b"earer", b"EARER"], find_bearer),
         Detector(
             "basic_credentials",

@@ -36,6 +36,8 @@ class Detector:
     action: Action
     needles: Sequence[bytes]
     match: Match
+    bounded: bool = False
+    """A word that goes on at the needle's start is no hit."""
 
 
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
@@ -44,14 +46,17 @@ _ESCAPE = re.compile(
     rb"(?:\\[nrtbfv0]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|%[0-9a-fA-F]{2}"
     rb"|(?:\x1b|\\u001b|\\x1b|\\033|\\e)\[[0-9;]{0,12}m)\Z"
 )
+_ESCAPE_ENDS = frozenset(b"0123456789abcdefABCDEFm")
 _MORE = re.compile(rb"[A-Za-z0-9+/=_.~%-]*")
 LONGEST = 400
 
 
 def at_boundary(data: bytes, start: int) -> bool:
     """Whether no word goes on at `start`."""
-    if start == 0 or data[start - 1] not in _WORD:
+    if start == 0 or (last := data[start - 1]) not in _WORD:
         return True
+    if last not in _ESCAPE_ENDS and (start < 2 or data[start - 2] != 92):
+        return False
     return _ESCAPE.search(data, max(0, start - 24), start) is not None
 
 

@@ -16,7 +16,7 @@ import attrs
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from hardpoint.output.contexts import context_detectors
-from hardpoint.output.detection import Detector, Finding
+from hardpoint.output.detection import Detector, Finding, at_boundary
 from hardpoint.output.stored import stored_detectors
 from hardpoint.output.tokens import token_detectors
 
@@ -131,27 +131,42 @@ class LeakScanner:
         return value
 
     def _scan(self, data: bytes) -> list[Finding]:
+        find = self._automaton.find_matches_as_indexes
+        if len(data) <= WINDOW:
+            hits = find(data, overlapping=True)
+            return self._look(data, 0, hits, {}) if hits else []
         findings: list[Finding] = []
-        detectors = self._detectors
         known_until: dict[str, int] = {}
         view = memoryview(data)
         for offset in range(0, len(data), WINDOW):
-            window = view[offset : offset + WINDOW + self._longest - 1]
-            for index, start, end in self._automaton.find_matches_as_indexes(
-                window, overlapping=True
-            ):
-                if start >= WINDOW:
-                    continue  # the next window's
-                detector = detectors[index]
-                # What lies in a finding of the same kind is not looked at again, so that the work
-                # stays linear. Stored values may overlap each other.
-                if offset + start < known_until.get(detector.kind, 0):
-                    continue
-                finding = detector.match(data, offset + start, offset + end)
-                if finding is not None:
-                    findings.append(finding)
-                    if finding.name is None:
-                        known_until[detector.kind] = finding.end
+            # Each window sees the beginning of the next; what begins there is the next one's.
+            hits = find(view[offset : offset + WINDOW + self._longest - 1], overlapping=True)
+            hits = [hit for hit in hits if hit[1] < WINDOW]
+            findings += self._look(data, offset, hits, known_until)
+        return findings
+
+    def _look(
+        self,
+        data: bytes,
+        offset: int,
+        hits: Sequence[tuple[int, int, int]],
+        known_until: dict[str, int],
+    ) -> list[Finding]:
+        findings = []
+        for index, start, end in hits:
+            detector = self._detectors[index]
+            start += offset
+            if detector.bounded and not at_boundary(data, start):
+                continue
+            # What lies in a finding of the same kind is not looked at again, so that the work stays
+            # linear. Stored values may overlap each other.
+            if start < known_until.get(detector.kind, 0):
+                continue
+            finding = detector.match(data, start, end + offset)
+            if finding is not None:
+                findings.append(finding)
+                if finding.name is None:
+                    known_until[detector.kind] = finding.end
         return findings
 
 

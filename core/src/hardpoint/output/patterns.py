@@ -93,7 +93,6 @@ PROVIDERS = (
         "GitLab",
         "glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- glwt-",
         f"(?:t\\d_)?{_at_least('[A-Za-z0-9_.-]', 20)}",
-        loose=True,
     ),
     TokenPattern(
         "gitlab_runner_token", "GitLab runner registration", "GR1348941", _at_least(U, 20)
@@ -307,7 +306,6 @@ PROVIDERS = (
         "Slack",
         "xoxa- xoxb- xoxc- xoxd- xoxe- xoxe. xoxp- xoxr- xoxs-",
         _at_least("[A-Za-z0-9._%-]", 10),
-        loose=True,
     ),
     TokenPattern(
         "slack_app_token", "Slack app", "xapp- xwfp-", f"\\d-{_at_least('[A-Za-z0-9-]', 20)}"
@@ -346,7 +344,13 @@ PROVIDERS = (
     TokenPattern("brevo_key", "Brevo", "xkeysib- xsmtpsib-", f"{H}{{64}}-{W}{{16}}"),
     TokenPattern("resend_key", "Resend", "re_", f"{W}{{6,10}}_{W}{{20,30}}(?!{W})"),
     TokenPattern("twilio_api_key", "Twilio", "SK", _exactly("[0-9a-fA-F]", 32)),
-    TokenPattern("meta_access_token", "Facebook, Instagram, WhatsApp", "EAA IGQ", _at_least(W, 60)),
+    TokenPattern(
+        "meta_access_token",
+        "Facebook, Instagram, WhatsApp",
+        "EAA IGQ",
+        # Not in the middle of base64, where runs of A are common.
+        f"(?<![+/]EAA)(?<![+/]IGQ){_at_least(W, 60)}",
+    ),
     # payment and shops
     TokenPattern("stripe_api_key", "Stripe", "sk_live_ sk_test_", _at_least(W, 16)),
     TokenPattern(

@@ -8,6 +8,11 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+# Enough to judge by, so that hostile text cannot make each look expensive.
+JUDGED = 80
+
+UPPER, LOWER, DIGIT = re.compile(rb"[A-Z]"), re.compile(rb"[a-z]"), re.compile(rb"[0-9]")
+MARK = re.compile(rb"[!#$%&*+./:;=?@^_~|-]")
 WORD = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 SEPARATORS = re.compile(rb"[^A-Za-z0-9]+")
 PLAIN_PART = re.compile(rb"(?:[A-Z]?[a-z]*|[A-Z]*)[0-9]{0,2}|[0-9]+|v?[0-9]+[a-z]?")
@@ -31,7 +36,8 @@ REFERENCE = re.compile(
 
 
 def is_stand_in(text: bytes) -> bool:
-    """Whether the text only shows where a secret would stand: `xxxx`, `1234567890`, `your-key`."""
+    """Whether the text only stands where a secret would: `xxxx`, `1234567890`, `your-key-here`."""
+    text = text[:JUDGED]
     size = len(text)
     if len(set(text)) < min(8, size // 3 + 1):
         return True
@@ -39,8 +45,11 @@ def is_stand_in(text: bytes) -> bool:
     steps = sum(0 <= after - before <= 1 for before, after in pairwise(text))
     if steps * 2 > size:
         return True
+    parts = SEPARATORS.split(text)
+    if len(parts) > 2 and all(map(PLAIN_PART.fullmatch, parts)):
+        return True
     # What is left beside the words must be too little for a secret; a word alone proves nothing.
-    return bool(STAND_IN.search(text)) and _without_words(text) < min(16, size / 2)
+    return bool(STAND_IN.search(text)) and _without_words(text) < min(16, size * 0.6)
 
 
 def _without_words(text: bytes) -> int:
@@ -49,7 +58,8 @@ def _without_words(text: bytes) -> int:
 
 def is_words(text: bytes) -> bool:
     """Whether the text reads as words and numbers, however they are joined."""
-    if all(PLAIN_PART.fullmatch(part) for part in SEPARATORS.split(text)):
+    text = text[:JUDGED]
+    if all(map(PLAIN_PART.fullmatch, SEPARATORS.split(text))):
         return True
     words = WORD.findall(text)
     # One letter case makes long runs of letters also in random text.
@@ -59,23 +69,16 @@ def is_words(text: bytes) -> bool:
 
 def is_random(text: bytes) -> bool:
     """Whether the text looks as if a machine had drawn it."""
-    kinds = (
-        any(65 <= c <= 90 for c in text)
-        + any(97 <= c <= 122 for c in text)
-        + any(48 <= c <= 57 for c in text)
-    )
+    kinds = sum(kind.search(text) is not None for kind in (UPPER, LOWER, DIGIT))
     return kinds >= 2 and not is_stand_in(text) and not is_words(text)
 
 
 def is_strong_password(text: bytes) -> bool:
     """Whether somebody would choose the text as a password, and not to describe one."""
-    has_letter = any(65 <= c <= 90 or 97 <= c <= 122 for c in text)
-    has_digit = any(48 <= c <= 57 for c in text)
-    has_mark = any(c in b"!#$%&*+-./:;=?@^_~|" for c in text)
-    if not has_letter or not has_digit or is_stand_in(text):
+    if not DIGIT.search(text) or text.upper() == text.lower() or is_stand_in(text):
         return False
     mixed = text != text.lower() and text != text.upper()
-    return is_random(text) or (mixed and has_mark) or (mixed and len(text) >= 10)
+    return is_random(text) or (mixed and (MARK.search(text) is not None or len(text) >= 10))
 
 
 def is_reference(text: bytes) -> bool:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import re
 
-from hardpoint.output.detection import Detector, Finding, Match, at_boundary, whole
+from hardpoint.output.detection import Detector, Finding, Match, whole
 from hardpoint.output.patterns import PROVIDERS, TokenPattern
 from hardpoint.output.randomness import is_random, is_stand_in
+
+# A checksum may hold anything, also the beginning of a token.
+_DIGEST = re.compile(rb"(?:sha(?:1|224|256|384|512)|md5)[-=:][A-Za-z0-9+/_-]{0,120}\Z")
 
 
 def token_detectors() -> list[Detector]:
     """One detector for each row."""
     return [
-        Detector(row.kind, row.title, row.action, row.begins.encode().split(), _matcher(row))
+        Detector(
+            row.kind,
+            row.title,
+            row.action,
+            row.begins.encode().split(),
+            _matcher(row),
+            bounded=not row.before,
+        )
         for row in PROVIDERS
     ]
 
@@ -24,10 +34,7 @@ def _matcher(row: TokenPattern) -> Match:
     kind, action, loose = row.kind, row.action, row.loose
 
     def match(data: bytes, start: int, end: int) -> Finding | None:
-        if before is None:
-            if not at_boundary(data, start):
-                return None
-        else:
+        if before is not None:
             front = before.search(data, max(0, start - 100), start)
             if front is None:
                 return None
@@ -37,6 +44,8 @@ def _matcher(row: TokenPattern) -> Match:
                 start += 1
         found = rest.match(data, end)
         if found is None:
+            return None
+        if _DIGEST.search(data, max(0, start - 130), start):
             return None
         body = found.group("secret") if narrowed else found.group()
         if is_stand_in(body or data[start:end]) or (loose and not is_random(body)):
