@@ -123,7 +123,7 @@ def _check_text(path: str) -> None:
 
 
 def _relative_parts(root: Path, path: str) -> list[str]:
-    """The parts below the workspace. Models see it as /workspace, people by its place on the host."""
+    """The parts below the workspace, given as /workspace or by its place on the host."""
     if not path.startswith("/"):
         return path.split("/")
     for prefix in (str(root), WORKSPACE):

@@ -228,13 +228,13 @@ class PodmanEngine(Engine):
             async with asyncio.timeout(timeout):
                 out, said = await process.communicate(stdin)
         except TimeoutError:
-            process.kill()
+            _kill(process)
             await process.wait()
             raise DomainUnavailable(
                 f"podman {arguments[0]} gave no answer in {timeout:g} s"
             ) from None
         except BaseException:
-            process.kill()
+            _kill(process)
             raise
         code = process.returncode or 0
         text = said.decode(errors="replace").strip()
@@ -262,6 +262,13 @@ class PodmanEngine(Engine):
             logger.warning("removing %d sandboxes of processes that are gone", len(dead))
             await self.run("rm", "--force", "--time=0", "--ignore", *dead, check=False)
         return dead
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    try:
+        process.kill()
+    except ProcessLookupError:
+        pass  # it has ended
 
 
 def _at_most_hard(kind: int, wanted: int) -> int:

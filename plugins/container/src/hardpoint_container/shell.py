@@ -44,9 +44,9 @@ class ShellTool(ContainerTool):
     name = "shell"
     description = (
         "Run a command in a sandbox whose working folder is the workspace. A string is run by"
-        " sh -c; a list of strings is run as it stands, without a shell. The sandbox keeps files in the"
-        " workspace and in /tmp between calls; processes end with their call. There is no network"
-        " unless the operator allows some."
+        " sh -c, a list of strings as it stands, without a shell. Files in the workspace and in"
+        " /tmp stay between calls; processes end with their call. There is no network unless the"
+        " operator allows some."
     )
 
     def __init__(self, config: ContainerConfig | None = None) -> None:
@@ -118,9 +118,10 @@ class ShellTool(ContainerTool):
         return Canonical({**canonical.params, "workdir": found.path}, canonical.subjects)
 
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
+        sandbox, stream = sandbox_of(ctx), Streaming(ctx)
         wanted = timedelta(seconds=params.get("timeout", self.config.timeout))
-        stream = Streaming(ctx)
-        result = await sandbox_of(ctx).exec(
+        wanted = min(wanted, sandbox.remaining)
+        result = await sandbox.exec(
             params["command"],
             cwd=params.get("workdir", "."),
             stdin=params.get("stdin", "").encode(errors="surrogateescape"),
@@ -137,7 +138,7 @@ class ShellTool(ContainerTool):
         if result.timed_out:
             raise ToolTimeout(
                 wanted,
-                f"the command did not finish within {wanted.total_seconds():g} s and was ended",
+                f"the command did not finish within {wanted.total_seconds():.3g} s and was ended",
                 partial=output.result,
             )
         return output

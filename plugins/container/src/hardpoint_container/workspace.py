@@ -95,4 +95,7 @@ def data_folder() -> Path:
     """Where this plugin keeps files of its own."""
     import platformdirs
 
+    given = os.environ.get("HARDPOINT_CONTAINER_DATA")
+    if given:
+        return Path(given)
     return Path(platformdirs.user_data_dir("hardpoint", appauthor=False)) / "container"

@@ -344,7 +344,7 @@ class Runner:
 
 
 def facts(root: int) -> dict[str, Any]:
-    """What holds in here, as the kernel says: the host refuses a sandbox that is weaker than asked."""
+    """What holds in here, by the kernel's account; the host refuses what is weaker than asked."""
     status = {}
     for line in read_text("/proc/self/status").splitlines():
         name, _, value = line.partition(":")
