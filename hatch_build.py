@@ -1,8 +1,8 @@
 """Fill in what `hardpoint-all` depends on.
 
 In a checkout the packages beside this file are meant, so that `pip install .` builds and installs
-exactly them. Elsewhere, and with HARDPOINT_RELEASE=1, they are published versions of the same
-number.
+exactly them. With HARDPOINT_RELEASE=1 they are published versions of the same number; a source
+distribution made so carries them in its metadata, and this hook is not asked again.
 """
 
 from __future__ import annotations
@@ -22,25 +22,14 @@ class WorkspaceDependencies(MetadataHookInterface):
         root = Path(self.root)
         members = [root / "core", *sorted((root / "plugins").glob("*"))]
         projects = {m: m / "pyproject.toml" for m in members if (m / "pyproject.toml").exists()}
-        if projects and os.environ.get("HARDPOINT_RELEASE") != "1":
+        if os.environ.get("HARDPOINT_RELEASE") == "1":
+            version = metadata["version"]
+            metadata["dependencies"] = [f"{_name(p)}=={version}" for p in projects.values()]
+        else:
             metadata["dependencies"] = [
                 f"{_name(project)} @ {member.as_uri()}" for member, project in projects.items()
             ]
-        else:
-            names = [_name(project) for project in projects.values()] or _PUBLISHED
-            metadata["dependencies"] = [f"{name}=={metadata['version']}" for name in names]
 
 
 def _name(project: Path) -> str:
     return str(tomllib.loads(project.read_text("utf-8"))["project"]["name"])
-
-
-# For a source distribution, which does not hold the other packages.
-_PUBLISHED = [
-    "hardpoint",
-    "hardpoint-builtin",
-    "hardpoint-container",
-    "hardpoint-mcp",
-    "hardpoint-redis",
-    "hardpoint-wasm",
-]
