@@ -30,7 +30,7 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)((?:\.[0-9]+)?(?:[eE][+-]?[0-9]
 _WORDS: Final = {"true": True, "false": False}
 _EXACT: Final = 2**53
 """Whole floats beyond this are not exact."""
-_MAX_STEPS: Final = 1_000_000
+_MAX_STEPS: Final = 500_000
 _ABSENT: Final = object()
 _UNREAD: Final = object()
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 MAX_DEPTH: Final = 128
 """Deepest nesting of arguments."""
-MAX_VALUES: Final = 1_000_000
+MAX_VALUES: Final = 250_000
 """Most values in one call's arguments."""
 SHALLOW: Final = 6
 """Levels that ordinary arguments have."""
