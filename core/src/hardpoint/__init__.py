@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from hardpoint._version import VERSION as __version__
+
+# Not imported from `typing`: that alone costs a quarter of an interpreter's start.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from hardpoint.calls import CallOutcome, ToolCall, call_digest
@@ -62,8 +65,6 @@ if TYPE_CHECKING:
         ToolDomain,
         tool,
     )
-
-__version__: str
 
 # Name to module; each is imported when it is asked for, so that `import hardpoint` stays quick.
 _EXPORTS = {
@@ -206,17 +207,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
-
-        value: Any = version("hardpoint")
-    elif name in _EXPORTS:
-        from importlib import import_module
-
-        value = getattr(import_module(f"hardpoint.{_EXPORTS[name]}"), name)
-    else:
+def __getattr__(name: str) -> object:
+    if name not in _EXPORTS:
         raise AttributeError(f"module 'hardpoint' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"hardpoint.{_EXPORTS[name]}"), name)
     globals()[name] = value
     return value
 

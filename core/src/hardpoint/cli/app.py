@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import click
 
-from hardpoint.cli import exits
 from hardpoint.cli.state import State
-from hardpoint.errors import HardpointError
 
+INTERRUPTED: Final = 130
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "call": ("call:call", "Call one tool, guarded."),
     "tools": ("tools:tools", "List, inspect and search tools."),
@@ -119,26 +118,30 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result: Any = root.main(list(arguments), prog_name="hardpoint", standalone_mode=False)
         sys.stdout.flush()
-        return result if isinstance(result, int) else exits.OK
+        return result if isinstance(result, int) else 0
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
-    except click.Abort:
-        return exits.INTERRUPTED
-    except click.UsageError as error:
-        error.show()
-        return exits.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except KeyboardInterrupt:
-        return exits.INTERRUPTED
     except BrokenPipeError:
         # The reader has gone. Python would complain once more while it closes stdout.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.OK
-    except HardpointError as error:
-        from hardpoint.cli.render import say_error
+        return 0
+    except Exception as error:
+        return _report(error)
 
-        say_error(error)
-        return exits.exit_code(error)
+
+def _report(error: Exception) -> int:
+    """Say what went wrong; the exit code. What is not ours keeps its traceback: it is a defect."""
+    from hardpoint.cli.exits import exit_code
+    from hardpoint.cli.render import say_error
+    from hardpoint.errors import HardpointError
+
+    if not isinstance(error, HardpointError):
+        raise error
+    say_error(error)
+    return exit_code(error)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
-from hardpoint.errors import ConfigError, HardpointError, InvalidParameters
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hardpoint.errors import HardpointError
 
 
 def say_json(value: Any) -> None:
@@ -38,6 +42,8 @@ def _printable(text: str) -> str:
 
 def say_error(error: HardpointError) -> None:
     """An error on stderr: what happened, every problem, what to do next."""
+    from hardpoint.errors import ConfigError, InvalidParameters
+
     lines: list[str]
     if isinstance(error, ConfigError) and len(error.problems) > 1:
         lines = ["error: the configuration cannot be used:"]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import attrs
+TYPE_CHECKING = False
 
-from hardpoint.config import Config
-from hardpoint.registrars import CommandRef
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hardpoint.config import Config
+    from hardpoint.registrars import CommandRef
 
 
-@attrs.define
 class State:
-    """Shared by the commands of one run."""
+    """Shared by the commands of one run. Everything heavy is imported when it is needed."""
 
-    plugin_switches: tuple[str, ...] = ()
-    config_file: str | None = None
-    _commands: Mapping[str, CommandRef] | None = None
+    def __init__(
+        self, plugin_switches: Sequence[str] = (), config_file: str | None = None
+    ) -> None:
+        self.plugin_switches = tuple(plugin_switches)
+        self.config_file = config_file
+        self._commands: Mapping[str, CommandRef] | None = None
 
     def load_config(self) -> Config:
         """The configuration with this run's switches.
@@ -27,9 +31,11 @@ class State:
         """
         from hardpoint.config.files import load_config
 
-        return self.with_switches(load_config(path=self.config_file))
+        return self._with_switches(load_config(path=self.config_file))
 
-    def with_switches(self, config: Config) -> Config:
+    def _with_switches(self, config: Config) -> Config:
+        import attrs
+
         off = {name[3:] for name in self.plugin_switches if name.startswith("no:")}
         on = {name for name in self.plugin_switches if not name.startswith("no:")}
         if not off and not on:

@@ -8,7 +8,6 @@ import click
 
 from hardpoint.cli.render import say_json, say_rows
 from hardpoint.cli.state import State
-from hardpoint.errors import ToolNotFound
 
 FORMATS = ["openai", "openai-strict", "openai-responses", "anthropic", "gemini", "mcp"]
 
@@ -27,15 +26,15 @@ def tools(ctx: click.Context) -> Any:
 @click.pass_obj
 def list_tools(state: State, provider: str | None = None, as_json: bool = False) -> None:
     """Every tool that may be called, sorted by name."""
-    runtime = state.runtime(in_memory=True)
-    if provider is not None:
-        say_json(runtime.definitions(provider))
+    from hardpoint.cli.catalogue import listed
+
+    shown = listed(state, provider)
+    if as_json or provider is not None:
+        say_json(shown)
         return
-    visible = runtime.visible()
-    if as_json:
-        say_json([_short(definition) for definition in visible])
-        return
-    say_rows([[d.name, d.domain, d.owner or "", _first_line(d.description)] for d in visible])
+    say_rows(
+        [[t["name"], t["domain"], t["owner"] or "", _first_line(t["description"])] for t in shown]
+    )
 
 
 @tools.command("info")
@@ -45,6 +44,8 @@ def list_tools(state: State, provider: str | None = None, as_json: bool = False)
 @click.pass_obj
 def info(state: State, name: str, provider: str | None, as_json: bool) -> None:
     """One tool: what it does, its parameters, where it runs, what it needs."""
+    from hardpoint.errors import ToolNotFound
+
     runtime = state.runtime(in_memory=True)
     entry = runtime.registry.entry(name)
     if entry is None:

@@ -1,0 +1,112 @@
+"""What `tools list` prints, kept in a cache: for listing only, never for a call.
+
+The cache belongs to one set of installed distributions, configuration files, variables and
+switches. Whatever cannot be stat-ed counts as changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+
+from hardpoint._version import VERSION
+from hardpoint.cli.state import State
+from hardpoint.folders import folder
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def listed(state: State, provider: str | None = None) -> list[dict[str, Any]]:
+    """The visible tools, short or in a provider's shape, from the cache where it still holds."""
+    path = folder("cache") / "catalogue.json"
+    key = _key(state)
+    known = _read(path, key)
+    shape = provider or "short"
+    if shape not in known:
+        runtime = state.runtime(in_memory=True)
+        if provider is not None:
+            known[shape] = runtime.definitions(provider)
+        else:
+            known[shape] = [
+                {
+                    "name": definition.name,
+                    "description": definition.description,
+                    "domain": definition.domain,
+                    "owner": definition.owner,
+                }
+                for definition in runtime.visible()
+            ]
+        _write(path, key, known)
+    shown: list[dict[str, Any]] = known[shape]
+    return shown
+
+
+def _read(path: Any, key: str) -> dict[str, Any]:
+    try:
+        cached = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    same = isinstance(cached, dict) and cached.get("key") == key
+    return dict(cached["shapes"]) if same else {}
+
+
+def _write(path: Any, key: str, shapes: dict[str, Any]) -> None:
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh.write_text(json.dumps({"key": key, "shapes": shapes}), "utf-8")
+        fresh.replace(path)
+    except OSError:
+        pass  # without a cache the next listing is only slower
+
+
+def _key(state: State) -> str:
+    digest = hashlib.sha256()
+    facts = [VERSION, sys.version, os.getcwd(), state.config_file, state.plugin_switches]
+    facts += sorted(item for item in os.environ.items() if item[0].startswith("HARDPOINT_"))
+    facts += _stamps(state)
+    digest.update(repr(facts).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _stamps(state: State) -> Iterator[tuple[str, object]]:
+    """Size and time of everything that a listing depends on."""
+    for place in sys.path:
+        yield place, _stamp(place or ".")
+        try:
+            names = sorted(os.listdir(place or "."))
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                yield name, _stamp(os.path.join(place, name, "entry_points.txt"))
+    files = [folder("config") / "config.toml", "/etc/hardpoint/config.toml", state.config_file or ""]
+    here = os.getcwd()
+    while True:
+        files += [os.path.join(here, ".hardpoint", "config.toml"), os.path.join(here, "pyproject.toml")]
+        parent = os.path.dirname(here)
+        if parent == here:
+            break
+        here = parent
+    for file in files:
+        yield str(file), _stamp(str(file))
+    # What plugins keep there (modules, catalogues of servers) decides which tools they have.
+    for place, folders, names in os.walk(folder("data")):
+        folders.sort()
+        for name in sorted(names):
+            if not name.startswith("state.db"):
+                yield name, _stamp(os.path.join(place, name))
+
+
+def _stamp(path: str) -> object:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
