@@ -13,7 +13,8 @@ class Limits:
     """What one execution may use. Every limit has a default; none can be switched off but fuel."""
 
     memory: int = attrs.field(default=64 * MIB, validator=ge(65536))
-    """Bytes of linear memory, all memories together. A Python tool needs 14 MiB to start."""
+    """Bytes of a linear memory, of which a tool has at most two: the second one is for adapters,
+    and empty in practice. A Python tool needs 14 MiB to start."""
     timeout: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
     """Seconds of wall clock, waiting for host functions included."""
     fuel: int | None = attrs.field(default=None, validator=optional(ge(1)))
@@ -35,7 +36,7 @@ class Limits:
 
 
 # What a guest may have beside its memory; no real tool comes near.
-MEMORIES = 1
+MEMORIES = 2
 TABLES = 16
 INSTANCES = 64
 LIST_ITEMS = 200_000

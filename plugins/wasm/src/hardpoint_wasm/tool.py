@@ -109,7 +109,7 @@ class WasmTool(Tool):
             RegistrationError: It has no name, or more than one tool is in it.
             ConfigError: The capabilities cannot be read.
         """
-        tools = await load_tools(
+        tools: Sequence[Self] = await load_tools(
             wasm,
             name,
             capabilities,
@@ -217,7 +217,11 @@ class WasmTool(Tool):
             case "command":
                 return CommandRequest(text.encode("utf-8", "replace"), self._env)
         function = self.interface.function
-        assert function is not None
+        if function is None:
+            raise SandboxError(
+                f"{self.name} has several functions, which are listed from now on as tools",
+                hint="look at the tools again and call one of those",
+            )
         return FunctionCall(function, params, self._env)
 
     def _output(self, module: Module, execution: Any, answer: Any) -> ToolOutput:

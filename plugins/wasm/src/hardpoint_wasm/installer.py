@@ -1,0 +1,157 @@
+"""Install WebAssembly tools from catalogues, for `tool_install` and its like.
+
+What is installed this way has no permission at all: those are granted by a person, with
+`hardpoint wasm grant`. A catalogue entry names the hash of what it installs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from hardpoint.errors import ConfigError, NotAuthorized
+from hardpoint.interfaces import CatalogueEntry, Installer, InstallState, JobContext, LockEntry
+from hardpoint_wasm import sources
+from hardpoint_wasm.install import inspect
+from hardpoint_wasm.settings import WasmConfig
+from hardpoint_wasm.store import Record
+from hardpoint_wasm.toolset import WasmToolset, toolset_of
+
+KIND = "wasm_tool"
+_KEYS = {"name", "description", "source", "sha256"}
+
+
+class WasmInstaller(Installer):
+    """Finds, installs and removes the modules of one toolset.
+
+    Args:
+        config: The plugin's settings; the toolset that was registered with them is used.
+    """
+
+    kind = KIND
+
+    def __init__(self, config: WasmConfig) -> None:
+        self._config = config
+
+    def _toolset(self) -> WasmToolset:
+        return toolset_of(self._config)
+
+    async def find(self, query: str) -> Sequence[CatalogueEntry]:
+        words = query.lower().split()
+        entries = [e for path in self._toolset().config.catalogues for e in read_catalogue(path)]
+        return [
+            entry
+            for entry in entries
+            if all(word in f"{entry.name} {entry.description}".lower() for word in words)
+        ]
+
+    async def install(self, entry: CatalogueEntry, context: JobContext) -> InstallState:
+        toolset = self._toolset()
+        if not entry.sha256:
+            raise NotAuthorized(
+                f"the catalogue entry {entry.name!r} names no sha256",
+                hint=f"a person can add it: hardpoint wasm add {entry.source}",
+            )
+        [found, *others] = await sources.find(
+            entry.source,
+            name=entry.name,
+            sha256=entry.sha256,
+            max_bytes=toolset.config.max_module_bytes,
+        )
+        if others:
+            raise ConfigError(f"{entry.source} holds more than one module")
+        known = {record.name: record for record in toolset.store.records()}.get(entry.name)
+        record = await inspect(found, toolset.config, toolset.runtime)
+        if known is not None and known.digest != record.digest:
+            raise NotAuthorized(
+                f"{entry.name} is installed with another content",
+                hint=f"a person can replace it: hardpoint wasm add {entry.source}",
+            )
+        if known is None:
+            toolset.store.add(record, found.wasm)
+        return await self._state(known or record, context)
+
+    async def authenticate(self, name: str, context: JobContext) -> InstallState:
+        return await self._state(self._toolset().store.get(name), context)
+
+    async def activate(self, name: str, context: JobContext) -> InstallState:
+        toolset = self._toolset()
+        record = toolset.store.get(name)
+        toolset.update()
+        return await self._state(record, context)
+
+    async def remove(self, name: str, context: JobContext) -> InstallState:
+        toolset = self._toolset()
+        record = toolset.store.get(name)
+        toolset.store.remove(name)
+        toolset.update()
+        return InstallState(name, KIND, "available", tuple(record.interfaces))
+
+    async def installed(self) -> Sequence[InstallState]:
+        return [await self._state(record, None) for record in self._toolset().store.records()]
+
+    async def lock_entries(self) -> Sequence[LockEntry]:
+        records = self._toolset().store.records()
+        return [LockEntry("wasm", record.name, record.digest) for record in records]
+
+    async def _state(self, record: Record, context: JobContext | None) -> InstallState:
+        tools = tuple(record.interfaces)
+        if record.status == "quarantined":
+            return InstallState(record.name, KIND, "quarantined", tools, record.reason)
+        listed = {definition.name for definition in self._toolset().definitions()}
+        status, notes = "active" if listed >= set(tools) else "installed", []
+        if record.missing:
+            notes.append(
+                f"not granted: {', '.join(record.missing)}; a person grants them with:"
+                f" hardpoint wasm grant {record.name}"
+            )
+        lacking = await _lacking_secrets(record, context)
+        if lacking:
+            status = "needs_auth"
+            notes += [f"set the secret with: hardpoint secrets set {name}" for name in lacking]
+        return InstallState(record.name, KIND, status, tools, "; ".join(notes))
+
+
+async def _lacking_secrets(record: Record, context: JobContext | None) -> list[str]:
+    """The secrets of granted credentials that the user does not have."""
+    http = record.capabilities.http
+    if http is None or context is None or context.handle is None:
+        return []
+    names = dict.fromkeys(credential.secret_name for credential in http.credentials.values())
+    secrets = context.services.secrets
+    return [name for name in names if not await secrets.exists(name, context.user_id)]
+
+
+def read_catalogue(path: Path) -> list[CatalogueEntry]:
+    """The entries of a catalogue file: a JSON list of `{name, description, source, sha256}`.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    path = path.expanduser()
+    try:
+        data: Any = json.loads(path.read_bytes())
+        entries = [
+            CatalogueEntry(
+                item["name"], KIND, item.get("description", ""), item["source"], item.get("sha256")
+            )
+            for item in data
+            if not set(item) - _KEYS or _unknown(item)
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"the catalogue {path} cannot be read: {error}") from error
+    # A relative source is meant from where the catalogue is.
+    return [
+        entry
+        if entry.source.startswith(("http://", "https://"))
+        else attrs.evolve(entry, source=str(path.parent / entry.source))
+        for entry in entries
+    ]
+
+
+def _unknown(item: dict[str, Any]) -> bool:
+    raise ValueError(f"unknown key {sorted(set(item) - _KEYS)[0]!r}")
