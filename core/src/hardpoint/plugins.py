@@ -268,10 +268,9 @@ class PluginManager:
         except (Exception, SystemExit) as error:  # foreign code runs here
             for registrar in reversed(committed):
                 registrar.rollback()
-            if isinstance(error, HardpointError):
-                raise
+            hint = error.hint if isinstance(error, HardpointError) else None
             raise PluginLoadError(
-                record.name, _one_line(error), distribution=record.distribution
+                record.name, _one_line(error), distribution=record.distribution, hint=hint
             ) from error
         self.configs[record.name] = config
         return tuple(sorted(set(self.registry) - before))
