@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -58,6 +58,7 @@ class Connection:
         idle_timeout: float = 600.0,
         on_notification: Callable[[str, Message], None] | None = None,
         on_session: Callable[[Session], None] | None = None,
+        subscriptions: Set[str] = frozenset(),
     ) -> None:
         """Args:
         name: For messages.
@@ -65,6 +66,7 @@ class Connection:
             it with its kind, and with "" where no other kind could be tried.
         capabilities: What is declared to a server that asks only once.
         asker: Answers what such a server asks outside a call.
+        subscriptions: Resources whose changes are asked for; read again by `listen_again`.
         """
         self.name = name
         self.memory = memory or Memory()
@@ -78,6 +80,8 @@ class Connection:
         self._idle_timeout = idle_timeout
         self._on_notification = on_notification or (lambda method, params: None)
         self._on_session = on_session or (lambda session: None)
+        self._subscriptions = subscriptions
+        self._watcher: asyncio.Task[Any] | None = None
         self._session: Session | None = None
         self._opened_at = 0.0
         self._failures = 0
@@ -173,9 +177,15 @@ class Connection:
             raise
         self._opened_at = time.monotonic()
         self._last_error = ""
-        self._keep(self._watch(session))
+        self._watcher = self._keep(self._watch(session))
         self._on_session(session)
         return session
+
+    def listen_again(self) -> None:
+        """The subscriptions changed."""
+        if self._session is not None and self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = self._keep(self._watch(self._session))
 
     async def _try(self) -> Session:
         """Open a session; where it is not known how, in the ways that are left, one after another."""
@@ -247,12 +257,19 @@ class Connection:
 
     async def _watch(self, session: Session) -> None:
         """Keep open the stream on which a stateless server says what changed."""
-        wanted = {
+        if not session.modern:
+            for uri in self._subscriptions:
+                with contextlib.suppress(ConnectionLost, RpcError, TimeoutError):
+                    await session.request("resources/subscribe", {"uri": uri}, Call(30))
+            return
+        wanted: dict[str, Any] = {
             flag: True
             for key, flag in _LISTED.items()
             if isinstance(offer := session.capabilities.get(key), dict) and offer.get("listChanged")
         }
-        if not session.modern or not wanted:
+        if self._subscriptions:
+            wanted["resourceSubscriptions"] = sorted(self._subscriptions)
+        if not wanted:
             return
         pause = 1.0
         while self._session is session:
@@ -268,10 +285,11 @@ class Connection:
             pause = 1.0 if time.monotonic() - started > 30 else min(2 * pause, _LONGEST_WAIT)
             await asyncio.sleep(pause)
 
-    def _keep(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
+    def _keep(self, work: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _close(self, channel: Channel) -> None:
         task = asyncio.ensure_future(channel.aclose())

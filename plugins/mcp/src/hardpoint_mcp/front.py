@@ -25,6 +25,8 @@ class Front:
     on_log: Callable[[Message], None] | None = None
     meta: Mapping[str, Any] = attrs.field(factory=dict)
     """What the client sent along that is meant for the server too."""
+    first_answers: Any = None
+    """Answers that it sent with its first request; for the server, never for an approval."""
     raw: Message | None = None
     """What the server answered, exactly."""
     output: ToolOutput | None = None

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hardpoint.errors import HardpointError
 from hardpoint.interfaces import SYSTEM
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_PATIENCE_AT_START: Final = 10.0
+
 
 class Servers:
     """The servers by name."""
@@ -32,6 +34,7 @@ class Servers:
         self.config = config
         self.pins: Pins | None = None
         self.services: Any = None
+        self._discovery: asyncio.Future[None] | None = None
         self._folders = dict(folders or {})
         self._cache = Cache(self._below("cache", "mcp"))
         self.toolsets = {
@@ -68,7 +71,11 @@ class Servers:
         for toolset in self.toolsets.values():
             toolset.pins = self.pins
             toolset.replace = services.registry.replace
-        await self.discover([t for t in self.toolsets.values() if t.remembered is None])
+        unknown = [toolset for toolset in self.toolsets.values() if toolset.remembered is None]
+        if unknown:
+            self._discovery = asyncio.ensure_future(self.discover(unknown))
+            # A server that never answers may not keep the others' callers waiting.
+            await asyncio.wait((self._discovery,), timeout=_PATIENCE_AT_START)
 
     async def discover(self, toolsets: Sequence[McpToolset] | None = None) -> None:
         """Fetch the lists of several servers at once; one that fails costs the others nothing."""
@@ -76,14 +83,16 @@ class Servers:
         results = await asyncio.gather(
             *(toolset.refresh() for toolset in chosen), return_exceptions=True
         )
-        for toolset, result in zip(chosen, results, strict=True):
+        for result in results:
             if isinstance(result, HardpointError | TimeoutError):
-                logger.warning("server %s: %s", toolset.name, result)
+                logger.warning("%s", result)
             elif isinstance(result, BaseException):
                 raise result
 
     async def stop(self) -> None:
         """Stop every server, all at once: a stubborn one makes nobody else wait."""
+        if self._discovery is not None and not self._discovery.done():
+            self._discovery.cancel()
         await asyncio.gather(
             *(toolset.aclose() for toolset in self.toolsets.values()), return_exceptions=True
         )

@@ -87,6 +87,7 @@ class McpTool(Tool):
             on_progress=ctx.report,
             on_log=None if front is None else front.on_log,
             meta={} if front is None else front.meta,
+            first_answers=None if front is None else front.first_answers,
         )
         try:
             raw = await self.upstream.request(

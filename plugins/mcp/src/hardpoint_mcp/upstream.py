@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import pathlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -20,7 +20,7 @@ from hardpoint_mcp.expand import expand
 from hardpoint_mcp.wire.channel import Channel, Message
 from hardpoint_mcp.wire.errors import AuthRequired
 from hardpoint_mcp.wire.headers import Path
-from hardpoint_mcp.wire.session import Asker, Call, Session
+from hardpoint_mcp.wire.session import Asker, Call, Page, Session
 
 if TYPE_CHECKING:
     import httpx2
@@ -75,6 +75,7 @@ class Upstream:
         self._headers: dict[str, Mapping[Path, str]] = {}
         self._shared: Connection | None = None
         self._own: dict[object, Connection] = {}
+        self._subscribed: set[str] = set()
         self._slots: asyncio.Semaphore | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -84,14 +85,21 @@ class Upstream:
         """The connection for a caller.
 
         A stateless server is told with each request what the client in front can answer, so one
-        connection serves all. A server that asks only once would mix the answers of several
-        clients: a client that can be asked gets a connection of its own.
+        connection serves all clients that speak that way too. A server that asks only once would
+        mix the answers of several clients: a client that can be asked gets a connection of its own.
         """
-        if asker is None or not asker.capabilities or self.memory.era == "modern":
+        alike = asker is not None and asker.era == "modern" and self.memory.era == "modern"
+        if alike and asker is not None and self._shared is None and asker.owner in self._own:
+            # Opened for one client before it was known that it can serve all.
+            self._shared = self._own.pop(asker.owner)
+        if asker is None or not asker.capabilities or alike:
             if self._shared is None:
                 self._shared = self._connect(None)
             return self._shared
         if asker.owner not in self._own:
+            gone = [owner for owner, one in self._own.items() if not one.connected]
+            for owner in gone:
+                del self._own[owner]
             self._own[asker.owner] = self._connect(asker)
         return self._own[asker.owner]
 
@@ -111,10 +119,14 @@ class Upstream:
         return self._shared is not None and self._shared.connected
 
     def _connect(self, asker: Asker | None) -> Connection:
+        memory = self.memory
+        if asker is not None and asker.era == "handshake":
+            # Spoken to as the client speaks: questions then take the way they would without us.
+            memory = Memory("handshake", self.memory.kind)
         return Connection(
             self.name,
             self._make_channel,
-            memory=self.memory,
+            memory=memory,
             client=CLIENT,
             capabilities=None if asker is None else asker.capabilities,
             asker=asker,
@@ -122,6 +134,7 @@ class Upstream:
             idle_timeout=self.config.idle_timeout,
             on_notification=self._notified,
             on_session=self._prepare,
+            subscriptions=self._subscribed,
         )
 
     def _prepare(self, session: Session) -> None:
@@ -211,10 +224,46 @@ class Upstream:
             self.catalogue, self.listed = catalogue, True
         return catalogue
 
+    async def collect(self, method: str, key: str, timeout: float) -> tuple[Message, ...]:
+        """Everything that a list method gives."""
+
+        async def work(session: Session) -> Page:
+            return await session.collect(method, key, Call(timeout))
+
+        page: Page = await self._told(self.connection().use(work))
+        return page.items
+
     async def request(self, method: str, params: Message, call: Call) -> Message:
         """One request, with its failures in words that name the server."""
         async with self._slot():
             return await self._told(self.connection(call.asker).request(method, params, call))
+
+    async def subscribe(self, uri: str) -> None:
+        """Have the server say when a resource changes; also after it was started anew."""
+        self._subscribed.add(uri)
+        await self._resubscribe(await self.session(), {uri})
+
+    async def unsubscribe(self, uri: str) -> None:
+        self._subscribed.discard(uri)
+        session = await self.session()
+        if not session.modern:
+            await self.request("resources/unsubscribe", {"uri": uri}, Call(self.config.timeout))
+        else:
+            self.connection().listen_again()
+
+    async def _resubscribe(self, session: Session, uris: Set[str]) -> None:
+        if session.modern:
+            self.connection().listen_again()
+            return
+        for uri in uris:
+            await session.request("resources/subscribe", {"uri": uri}, Call(self.config.timeout))
+
+    async def set_log_level(self, level: str) -> None:
+        """Pass on from which level on the server shall log; a server that cannot is left alone."""
+        session = await self.session()
+        if not session.modern and "logging" in session.capabilities:
+            with contextlib.suppress(ExternalService, TimeoutError):
+                await self.request("logging/setLevel", {"level": level}, Call(self.config.timeout))
 
     async def session(self, asker: Asker | None = None) -> Session:
         return await self._told(self.connection(asker).session())

@@ -31,6 +31,7 @@ class Person:
 
     capabilities: Mapping[str, Any] = {"elicitation": {"form": {}}, "sampling": {}, "roots": {}}
     owner = "person"
+    era = "modern"
 
     async def ask(self, questions: Mapping[str, Any]) -> Mapping[str, Any]:
         return {key: self.answer(**question) for key, question in questions.items()}
@@ -44,7 +45,7 @@ class Person:
         properties = params.get("requestedSchema", {}).get("properties", {})
         content = {key: field["default"] for key, field in properties.items() if "default" in field}
         if SCENARIO.startswith("sep-2322"):
-            content = {key: True for key in properties}
+            content = dict.fromkeys(properties, True)
         return {"action": "accept", "content": content}
 
 
@@ -58,11 +59,14 @@ async def authorize(url: str) -> tuple[str, str | None, str | None]:
     return query["code"][0], query.get("state", [None])[0], query.get("iss", [None])[0]
 
 
+LOGINS = MemoryLogins()
+
+
 def auth(url: str, config: ServerConfig) -> LoginAuth:
     return LoginAuth(
         "suite",
         url,
-        MemoryLogins(),
+        LOGINS,
         OAuthConfig(
             client_id=CONTEXT.get("client_id"),
             client_metadata_url="https://conformance-test.local/client-metadata.json",
@@ -126,10 +130,8 @@ async def run(url: str) -> None:
             case "http-invalid-tool-headers":
                 await every_tool(upstream)
             case "json-schema-2020-12-preservation":
-                listed = next(iter(
-                    one for one in upstream.catalogue.tools.values()
-                    if one.original == "json_schema_2020_12_tool"
-                ))
+                catalogue = await upstream.refresh()
+                listed = catalogue.tools["json_schema_2020_12_tool"]
                 await call(
                     upstream, "json_schema_echo", {"schema": listed.definition.parameters}
                 )

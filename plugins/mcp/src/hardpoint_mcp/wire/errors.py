@@ -26,6 +26,8 @@ class RpcError(ExternalService):
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(plain(message) or f"error {code}")
         self.code = code
+        self.said = message
+        """The message exactly as it came, for passing on."""
         self.data = data
 
     @classmethod

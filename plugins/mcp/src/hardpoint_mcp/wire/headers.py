@@ -20,8 +20,7 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 # Keywords under which JSON Schema keeps further schemas, by the shape of their value. `properties`
 # is apart: only through it does a header stand for one argument.
 _ONE = frozenset(
-    "items contains unevaluatedItems additionalProperties propertyNames unevaluatedProperties"
-    " not if then else contentSchema".split()
+    ["items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties", "not", "if", "then", "else", "contentSchema"]
 )
 _LIST = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _MAP = frozenset(("patternProperties", "dependentSchemas", "$defs", "definitions"))

@@ -37,6 +37,8 @@ class Asker(Protocol):
     """What the client in front declared; nothing else is promised to the server."""
     owner: object
     """Equal for calls of one client: a question that names no call may go to any of them."""
+    era: Era
+    """How that client speaks."""
 
     async def ask(self, questions: Mapping[str, Message]) -> Mapping[str, Message]:
         """The answers by the same keys. A question is `{"method", "params"}`.
@@ -66,6 +68,8 @@ class Call:
     on_progress: Callable[[float, float | None, str | None], None] | None = None
     on_log: Callable[[Message], None] | None = None
     meta: Mapping[str, Any] = attrs.field(factory=dict)
+    first_answers: Any = None
+    """Answers that the client in front sent along unasked; the server decides what they are worth."""
 
 
 @attrs.frozen
@@ -217,6 +221,8 @@ class Session:
             params = dict(params)
             if call.meta:
                 params["_meta"] = dict(call.meta)
+            if call.first_answers is not None and self.modern:
+                params["inputResponses"] = call.first_answers
             asker = None if call.asker is None else _Paused(call.asker, clock)
             for _ in range(_MAX_ROUNDS):
                 result = await self._once(method, params, call, asker)

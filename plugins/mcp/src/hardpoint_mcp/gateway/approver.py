@@ -1,0 +1,96 @@
+"""Ask the person at the client whether a call may run. What must be asked is decided in the core.
+
+An answer counts only when it comes back through the question that was put: over the stream of the
+call, or with the sealed state that the call is parked under. What it says is taken literally.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hardpoint import ApprovalRequest, Approver, Decision, JobContext, Pending
+from hardpoint_mcp.front import current_front
+from hardpoint_mcp.wire.errors import RpcError
+
+QUESTION: Final = "hardpoint_approval"
+_LONGEST_ARGUMENTS: Final = 1500
+_ASKED_AT_MOST: Final = 2
+_SAID: Final = {
+    "once": "Yes, this once",
+    "session": "Yes, and do not ask again in this session",
+    "always": "Yes, and never ask again",
+    "no": "No",
+}
+
+
+class FrontApprover(Approver):
+    """Asks by elicitation where the client declared it; leaves every other call to an operator."""
+
+    async def decide(
+        self, request: ApprovalRequest, context: JobContext
+    ) -> Decision | Pending | None:
+        front = current_front.get()
+        asker = None if front is None else front.asker
+        if asker is None or not _can_fill_in_a_form(asker.capabilities):
+            return None
+        question = {"method": "elicitation/create", "params": form(request)}
+        for _ in range(_ASKED_AT_MOST):
+            try:
+                answers = await asker.ask({QUESTION: question})
+            except RpcError as error:
+                return Decision.no(f"the client did not answer: {error.message}")
+            decision = read(request, answers.get(QUESTION))
+            if decision is not None:
+                return decision
+        return Decision.no("the client gave no answer that can be used")
+
+
+def _can_fill_in_a_form(capabilities: Mapping[str, Any]) -> bool:
+    elicitation = capabilities.get("elicitation")
+    if not isinstance(elicitation, Mapping):
+        return False
+    # Before modes existed, elicitation meant forms; a client that offers URLs alone says so.
+    return "form" in elicitation or "url" not in elicitation
+
+
+def form(request: ApprovalRequest) -> dict[str, Any]:
+    """The question as a form with one choice."""
+    arguments = json.dumps(request.params, ensure_ascii=False, indent=1)
+    if len(arguments) > _LONGEST_ARGUMENTS:
+        arguments = arguments[:_LONGEST_ARGUMENTS] + " …"
+    lines = [f"Hardpoint: may {request.tool!r} run for {request.user_id!r}?", arguments]
+    lines += request.reasons
+    if request.pattern is not None and {"session", "always"} & set(request.verdicts):
+        lines.append(f"Not asking again covers: {request.pattern}")
+    choices = [verdict for verdict in request.verdicts if verdict in _SAID and verdict != "no"]
+    options = [{"const": verdict, "title": _SAID[verdict]} for verdict in (*choices, "no")]
+    return {
+        "mode": "form",
+        "message": "\n".join(lines),
+        "requestedSchema": {
+            "type": "object",
+            "properties": {
+                "decision": {"type": "string", "title": "Decision", "oneOf": options}
+            },
+            "required": ["decision"],
+        },
+    }
+
+
+def read(request: ApprovalRequest, answer: Any) -> Decision | None:
+    """An answer as a decision; None where nothing that can be used was said."""
+    if not isinstance(answer, Mapping):
+        return None
+    action, content = answer.get("action"), answer.get("content")
+    if action in ("decline", "cancel"):
+        return Decision.no("declined" if action == "decline" else "the question was closed")
+    if action != "accept" or not isinstance(content, Mapping):
+        return None
+    said = content.get("decision")
+    if said == "no":
+        return Decision.no()
+    if said in request.verdicts and said in _SAID:
+        return Decision(said, by="client")
+    return None

@@ -1,0 +1,149 @@
+"""The gateway over streamable HTTP: which hosts, origins and tokens are let in; the rest is the SDK's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import itertools
+from collections import deque
+from typing import Any, Final
+
+from mcp.server.streamable_http import EventMessage, EventStore
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp
+
+from hardpoint.errors import ConfigError
+from hardpoint_mcp.config import ServeConfig
+from hardpoint_mcp.gateway.server import Gateway
+
+PATH: Final = "/mcp"
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_MAX_BODY: Final = 16 * 1024 * 1024
+_RETRY_MS: Final = 1000
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_reachable(config: ServeConfig, host: str) -> None:
+    """Refuse to offer everything to everybody.
+
+    Raises:
+        ConfigError: The address can be reached from elsewhere, and nobody has to say who they are.
+    """
+    if is_loopback(host) or config.clients or config.oauth is not None:
+        return
+    raise ConfigError(
+        f"serving on {host!r} would let anybody in who can reach it",
+        hint="configure [mcp.serve.clients] with tokens, or [mcp.serve.oauth]; or serve on 127.0.0.1",
+    )
+
+
+def security(config: ServeConfig, host: str, port: int) -> TransportSecuritySettings:
+    """Host and Origin are always checked: a page in a browser can reach what its person can."""
+    hosts = [f"{name}:*" for name in _LOOPBACK] + list(config.allowed_hosts)
+    if not is_loopback(host) and host not in ("0.0.0.0", "::"):  # noqa: S104  # never bound here
+        hosts.append(f"{host}:{port}")
+    origins = [f"http://{name}:*" for name in _LOOPBACK] + list(config.allowed_origins)
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=origins
+    )
+
+
+class Events(EventStore):
+    """What was sent lately, so that a client whose connection broke can read on. Bounded."""
+
+    def __init__(self, kept: int = 2000) -> None:
+        self._kept: deque[tuple[int, str, Any]] = deque(maxlen=kept)
+        self._numbers = itertools.count(1)
+
+    async def store_event(self, stream_id: str, message: Any) -> str:
+        number = next(self._numbers)
+        self._kept.append((number, stream_id, message))
+        return str(number)
+
+    async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
+        if not last_event_id.isdecimal():
+            return None
+        last = int(last_event_id)
+        stream = next((of for number, of, _ in self._kept if number == last), None)
+        if stream is None:
+            return None
+        for number, of, message in list(self._kept):
+            if number > last and of == stream and message is not None:
+                await send_callback(EventMessage(message, str(number)))
+        return stream
+
+
+def build_app(gateway: Gateway, host: str, port: int) -> ASGIApp:
+    """The ASGI application of a gateway."""
+    config = gateway.config
+    check_reachable(config, host)
+    routes: list[Any] = []
+    if config.oauth is not None:
+        from hardpoint_mcp.gateway.tokens import metadata_routes
+
+        routes = metadata_routes(config.oauth)
+    app: ASGIApp = gateway.server.streamable_http_app(
+        streamable_http_path=PATH,
+        event_store=Events(),
+        retry_interval=_RETRY_MS,
+        max_request_body_size=_MAX_BODY,
+        transport_security=security(config, host, port),
+        host=host,
+        custom_starlette_routes=routes,
+    )
+    if config.clients or config.oauth is not None:
+        from hardpoint_mcp.gateway.tokens import protect
+
+        app = protect(app, config, gateway.runtime.services.secrets)
+    return app
+
+
+async def serve_http(
+    gateway: Gateway, host: str, port: int, ready: asyncio.Event | None = None
+) -> None:
+    """Serve until the process is told to stop."""
+    import uvicorn
+
+    server = uvicorn.Server(
+        uvicorn.Config(
+            build_app(gateway, host, port),
+            host=host,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=2,
+            lifespan="on",
+        )
+    )
+    gateway.start()
+    try:
+        serving = asyncio.ensure_future(server.serve())
+        if ready is not None:
+            while not server.started and not serving.done():
+                await asyncio.sleep(0.01)
+            ready.set()
+        await serving
+    finally:
+        gateway.stop()
+
+
+async def serve_stdio(gateway: Gateway) -> None:
+    """Serve the one client at stdin and stdout until it leaves."""
+    from mcp.server.stdio import stdio_server
+
+    gateway.start()
+    try:
+        async with stdio_server() as (read, write):
+            await gateway.server.run(read, write, gateway.server.create_initialization_options())
+    finally:
+        with contextlib.suppress(Exception):
+            gateway.stop()
