@@ -7,7 +7,7 @@ written to a file that the parent names; `cache` decides where and trusts it lat
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import json
 import os
 import select
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -23,6 +24,8 @@ import attrs
 from hardpoint.errors import SandboxError
 
 Kind = Literal["component", "module"]
+_IDLE = 20.0
+"""Seconds after which a helper without work ends."""
 
 
 @attrs.frozen
@@ -41,6 +44,7 @@ class Compiler:
         self.limits = limits or CompileLimits()
         self._lock = threading.Lock()
         self._helper: subprocess.Popen[bytes] | None = None
+        self._finalizer: Any = None
 
     def compile(self, source: Path, target: Path, fuel: bool, stack: int, kind: Kind) -> None:
         """Compile `source` and write the machine code to `target`.
@@ -68,56 +72,65 @@ class Compiler:
             self._end()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        line = json.dumps(request).encode() + b"\n"
+        # An idle helper leaves by itself, perhaps at this very moment: then another one is asked.
+        answer = self._exchange(line) or self._exchange(line)
+        if not answer:
+            return {"error": "the compiler process stopped; the module was not loaded"}
+        parsed: dict[str, Any] = json.loads(answer)
+        return parsed
+
+    def _exchange(self, line: bytes) -> bytes:
         helper = self._start()
         assert helper.stdin is not None
         assert helper.stdout is not None
+        answer = b""
         try:
-            helper.stdin.write(json.dumps(request).encode() + b"\n")
+            helper.stdin.write(line)
             helper.stdin.flush()
             # The helper enforces the limit; the margin is for a helper that is itself stuck.
-            ready, _, _ = select.select([helper.stdout], [], [], self.limits.seconds + 10)
-            line = helper.stdout.readline() if ready else b""
+            if select.select([helper.stdout], [], [], self.limits.seconds + 10)[0]:
+                answer = helper.stdout.readline()
         except BrokenPipeError:
-            line = b""
-        if not line:
+            pass
+        if not answer:
             self._end()
-            return {"error": "the compiler process stopped; the module was not loaded"}
-        answer: dict[str, Any] = json.loads(line)
         return answer
 
     def _start(self) -> subprocess.Popen[bytes]:
-        if self._helper is not None and self._helper.poll() is None:
-            return self._helper
+        if self._helper is not None:
+            if self._helper.poll() is None:
+                return self._helper
+            self._end()
         # Our own search path, so that the helper finds the same wasmtime however it is installed.
         program = (
             f"import sys; sys.path[:] = {[p for p in sys.path if p]!r}; "
             "from hardpoint_wasm.compiler import serve; serve()"
         )
-        environment = {
-            name: os.environ[name]
-            for name in ("PATH", "HOME", "TMPDIR", "SYSTEMROOT")
-            if name in os.environ
-        }
+        kept = ("PATH", "HOME", "TMPDIR", "SYSTEMROOT")
         self._helper = subprocess.Popen(
             [sys.executable, "-I", "-c", program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environment,
+            env={name: os.environ[name] for name in kept if name in os.environ},
             start_new_session=True,
         )
-        atexit.register(self.close)
+        self._finalizer = weakref.finalize(self, _end, self._helper)
         return self._helper
 
     def _end(self) -> None:
-        helper, self._helper = self._helper, None
-        if helper is None:
-            return
-        atexit.unregister(self.close)
-        helper.kill()
-        helper.wait()
-        for pipe in (helper.stdin, helper.stdout):
-            if pipe is not None:
+        if self._helper is not None:
+            self._finalizer()
+            self._helper = None
+
+
+def _end(helper: subprocess.Popen[bytes]) -> None:
+    helper.kill()
+    helper.wait()
+    for pipe in (helper.stdin, helper.stdout):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
                 pipe.close()
 
 
@@ -125,11 +138,14 @@ class Compiler:
 
 
 def serve(requests: IO[bytes] | None = None, answers: IO[bytes] | None = None) -> None:
-    """Answer one request a line until the parent closes the pipe."""
+    """Answer one request a line until the parent closes the pipe or asks for nothing for a while."""
     import wasmtime.component  # noqa: F401 - loaded once, before any child is forked
 
-    answers = answers or sys.stdout.buffer
-    for line in requests or sys.stdin.buffer:
+    requests, answers = requests or sys.stdin.buffer, answers or sys.stdout.buffer
+    while select.select([requests], [], [], _IDLE)[0]:
+        line = requests.readline()
+        if not line:
+            return
         answer = _supervise(json.loads(line))
         answers.write(json.dumps(answer).encode() + b"\n")
         answers.flush()

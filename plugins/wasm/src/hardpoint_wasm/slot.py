@@ -129,6 +129,7 @@ class Slot:
             if execution.reason is not None:
                 raise Stopped(execution.reason)
             store.close()
+            execution.stderr = errors.read()[0]
             return (answer, *output.read()) if output else answer
         except ToolError:
             raise
