@@ -102,6 +102,8 @@ def build(parts: Parts) -> Core:
     audit = _audit(parts, store)
     secrets = _secrets(parts, plugins, audit)
     leaks = _leaks(secrets)
+    if audit is not None:
+        audit.scanner = leaks
     results = _results(parts)
     core = Core(
         config=config,
