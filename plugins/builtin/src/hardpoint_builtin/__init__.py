@@ -8,26 +8,42 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hardpoint import Tool
     from hardpoint_builtin.clock import TimeTool
+    from hardpoint_builtin.config import BuiltinConfig
     from hardpoint_builtin.echo import EchoTool
+    from hardpoint_builtin.http import HttpTool
     from hardpoint_builtin.json_tool import JsonTool
+    from hardpoint_builtin.web_fetch import WebFetchTool
 
 # Name to module.
 _EXPORTS = {
+    "BuiltinConfig": "config",
     "EchoTool": "echo",
+    "HttpTool": "http",
     "JsonTool": "json_tool",
     "TimeTool": "clock",
+    "WebFetchTool": "web_fetch",
 }
 
-__all__ = ["EchoTool", "JsonTool", "TimeTool", "builtin_tools"]
+__all__ = [
+    "BuiltinConfig",
+    "EchoTool",
+    "HttpTool",
+    "JsonTool",
+    "TimeTool",
+    "WebFetchTool",
+    "builtin_tools",
+]
 
 
-def builtin_tools() -> list[Tool]:
-    """The tools that need nothing but themselves, for `ToolRegistry.register_builtin_tools()`."""
-    return [_tool(name) for name in ("EchoTool", "TimeTool", "JsonTool")]
+def builtin_tools(config: BuiltinConfig | None = None) -> list[Tool]:
+    """The tools that need no store, for the plugin and `ToolRegistry.register_builtin_tools()`."""
+    bindings = config.bindings() if config is not None else ()
+    plain = [_tool(name) for name in ("EchoTool", "TimeTool", "JsonTool", "WebFetchTool")]
+    return [*plain, _tool("HttpTool", bindings)]
 
 
-def _tool(name: str) -> Tool:
-    made: Tool = __getattr__(name)()
+def _tool(name: str, *arguments: Any) -> Tool:
+    made: Tool = __getattr__(name)(*arguments)
     return made
 
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import html
 import re
 from typing import Any, Final
+from urllib.parse import urljoin
 
 import attrs
 
 from hardpoint.net import HttpResponse
+from hardpoint_builtin.markup import text_of, tidy, title_of
 
 HTML_TYPES: Final = frozenset(("text/html", "application/xhtml+xml"))
 
-_TITLE = re.compile(r"<title\b[^<>]{0,200}>([^<]{0,2000})</title", re.IGNORECASE)
 _META_CHARSET = re.compile(
     rb"<meta\b[^<>]{0,200}charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE
 )
-_UNSEEN = re.compile(r"<(script|style|template|noscript)\b[^<>]*>[^<]*", re.IGNORECASE)
-_TAG = re.compile(r"<[^<>]*>")
-_BLANKS = re.compile(r"\s+")
+_BASE = re.compile(r"<base\b[^<>]{0,200}\bhref\s*=\s*[\"']?([^\"'\s<>]{1,2000})", re.IGNORECASE)
 
 
 @attrs.frozen
@@ -34,10 +32,9 @@ class Page:
 async def read_page(response: HttpResponse) -> Page:
     """The page in a response, links made absolute. One that cannot be read gives its text."""
     text = page_text(response)
-    markdown = await asyncio.to_thread(_convert, text, response.url)
-    found = _TITLE.search(text)
-    title = _BLANKS.sub(" ", html.unescape(found[1])).strip() if found else ""
-    return Page(title, markdown)
+    base = _BASE.search(text[:65_536])
+    url = urljoin(response.url, base[1]) if base else response.url
+    return Page(title_of(text), await asyncio.to_thread(_convert, text, url))
 
 
 def page_text(response: HttpResponse) -> str:
@@ -56,17 +53,19 @@ def page_text(response: HttpResponse) -> str:
 def _convert(text: str, url: str) -> str:
     import html_to_markdown as library
 
-    text = text.encode("utf-8", "replace").decode()
+    text = tidy(text.encode("utf-8", "replace").decode())
     # The narrowest reading that finds anything: some pages consist of what others call decoration.
     for preset, drop_navigation in (("aggressive", True), ("minimal", False)):
         options = _options(library, url, preset, drop_navigation)
         try:
-            markdown = (library.convert(text, options).content or "").strip()
+            result = library.convert(text, options)
         except Exception:  # the library is foreign code, and the page was made by a stranger
-            markdown = ""
-        if markdown:
-            return markdown
-    return html.unescape(_BLANKS.sub(" ", _TAG.sub(" ", _UNSEEN.sub(" ", text)))).strip()
+            break
+        if result.warnings:  # it gave up on a part, such as elements nested a thousand deep
+            break
+        if result.content and result.content.strip():
+            return str(result.content.strip())
+    return text_of(text)
 
 
 def _options(library: Any, url: str, preset: str, drop_navigation: bool) -> Any:

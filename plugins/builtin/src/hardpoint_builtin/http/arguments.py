@@ -98,7 +98,7 @@ def read_headers(given: Any) -> tuple[tuple[str, str], ...]:
             given = False
         if isinstance(given, str):
             raise InvalidParameters("headers are JSON text within JSON text; encode them once")
-    if given is None or given == "":
+    if not given and not isinstance(given, bool | int):
         return ()
     if isinstance(given, Mapping):
         pairs = [*given.items()]
