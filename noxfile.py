@@ -72,8 +72,6 @@ def tests(session: nox.Session) -> None:
     prepare(session, *PACKAGES)
     folders = [f"tests/{name}" for name in ("core", "contract", "acceptance") if has_tests(name)]
     session.run("pytest", "-q", *folders, *session.posargs)
-    cases = ROOT / "tests" / "data" / "acceptance" / "run.py"
-    session.run("python", str(cases), "tests/acceptance/adapters.py")
 
 
 @nox.session
@@ -113,7 +111,7 @@ def lowest(session: nox.Session) -> None:
         session, "lowest", "--resolution", "lowest-direct", "-e", str(CORE),
         "-e", str(ROOT / "plugins" / "builtin"), "--group", "test",
     )  # fmt: skip
-    session.run(str(programs / "pytest"), "-q", "tests/core", "-x", external=True)
+    session.run(str(programs / "pytest"), "-q", "tests/core", external=True)
 
 
 def has_tests(name: str) -> bool:
