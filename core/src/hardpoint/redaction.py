@@ -27,6 +27,8 @@ _QUALIFIERS = _words(
     "auth oauth authorization api access refresh session bearer private client id app user"
     " application account csrf xsrf signing encryption master service"
 )
+_NESTED = (dict, list, tuple)
+_NAMES = ("name", "key", "header")
 # Facts about a secret, which may be shown: secret_name, password_policy, cookie_count.
 _FACTS = _words(
     "name names count length size policy required type hint path file url uri expires expiry ttl"
@@ -40,27 +42,47 @@ def redact_params(params: Mapping[str, Any], names: Collection[str]) -> dict[str
     return {name: REDACTED if name in names else value for name, value in params.items()}
 
 
-def redact_sensitive_json(value: Any, depth: int = 0) -> Any:
-    """A copy of a JSON value in which everything under a telling key is replaced.
+def redact_sensitive_json(value: Any) -> Any:
+    """A JSON value in which everything under a telling key is replaced; the same one without any.
 
     Also knows lists of pairs, as recorded headers have them: `{"name": "Cookie", "value": …}`.
     """
+    return _redacted(value, 0) if _tells(value, 0) else value
+
+
+def _tells(value: Any, depth: int) -> bool:
+    """Whether there is a telling key; quick, because nearly always there is none."""
+    if depth > MAX_DEPTH:
+        return True
+    if isinstance(value, dict):
+        if "value" in value and not value.keys().isdisjoint(_NAMES):
+            return True
+        for key, item in value.items():
+            if is_sensitive_key(str(key)):
+                return True
+            if isinstance(item, _NESTED) and _tells(item, depth + 1):
+                return True
+    elif isinstance(value, list | tuple):
+        for item in value:
+            if isinstance(item, _NESTED) and _tells(item, depth + 1):
+                return True
+    return False
+
+
+def _redacted(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
         return REDACTED
-    if isinstance(value, Mapping):
-        telling = any(
-            is_sensitive_key(name)
-            for name in (value.get("name"), value.get("key"), value.get("header"))
-            if isinstance(name, str)
-        )
+    if isinstance(value, dict):
+        names = map(value.get, _NAMES)
+        telling = any(is_sensitive_key(name) for name in names if isinstance(name, str))
         return {
             key: REDACTED
             if _hides(item) and (is_sensitive_key(str(key)) or (telling and key == "value"))
-            else redact_sensitive_json(item, depth + 1)
+            else _redacted(item, depth + 1)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [redact_sensitive_json(item, depth + 1) for item in value]
+        return [_redacted(item, depth + 1) for item in value]
     return value
 
 
