@@ -1,0 +1,66 @@
+"""A second, independent reading of a line, by the tree-sitter grammar for Bash.
+
+Our own reading decides what runs where; this one can only add doubt. A line that the grammar cannot
+read, or in which it sees a command at a place where we saw none, is never ordinary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tree_sitter import Parser, Query
+
+# Nothing here has a meaning to a shell beyond separating words.
+_PLAIN: Final = re.compile(r"[\w ./:=@%+,-]*", re.ASCII)
+
+
+@lru_cache(maxsize=1)
+def _grammar() -> tuple[Parser, Query]:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser, Query
+
+    language = Language(tree_sitter_bash.language())
+    return Parser(language), Query(language, "(command_name) @name")
+
+
+def second_reading(
+    text: str, starts: Collection[int], inner: Sequence[tuple[int, int]]
+) -> str | None:
+    """Compare a reading with the grammar's.
+
+    Args:
+        text: The line.
+        starts: Where commands start by our reading.
+        inner: Stretches that were read as texts of their own, in which places do not compare.
+
+    Returns:
+        Why the line is doubtful, or None when both readings agree.
+    """
+    if _PLAIN.fullmatch(text):
+        return None
+    from tree_sitter import QueryCursor
+
+    parser, query = _grammar()
+    source = text.encode("utf-8", "surrogatepass")
+    root = parser.parse(source).root_node
+    if root.has_error:
+        return "a second reader of the shell grammar finds a syntax error"
+    places = _char_places(text, source)
+    for node in QueryCursor(query).captures(root).get("name", ()):
+        at = node.start_byte if places is None else places[node.start_byte]
+        if at not in starts and not any(first <= at < last for first, last in inner):
+            return f"a second reader of the shell grammar sees a command at {text[at : at + 20]!r}"
+    return None
+
+
+def _char_places(text: str, source: bytes) -> dict[int, int] | None:
+    """Character places by byte places; None when they are the same."""
+    if len(text) == len(source):
+        return None
+    sizes = (len(char.encode("utf-8", "surrogatepass")) for char in text)
+    return {at: index for index, at in enumerate(accumulate(sizes, initial=0))}
