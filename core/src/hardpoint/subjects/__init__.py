@@ -6,22 +6,24 @@ and, for command lines, how strict to be with them.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hardpoint.errors import ConfigError
-from hardpoint.subjects.command import (
-    UNRESOLVED,
-    CommandAnswer,
-    CommandPattern,
-    CommandReason,
-    CommandVerdict,
-    Segment,
-    decide_command,
-    judge_command,
-)
 from hardpoint.subjects.path import PathPattern
 from hardpoint.subjects.text import TextPattern
 from hardpoint.subjects.url import UrlPattern
+
+if TYPE_CHECKING:
+    from hardpoint.subjects.command import (
+        UNRESOLVED,
+        CommandAnswer,
+        CommandPattern,
+        CommandReason,
+        CommandVerdict,
+        Segment,
+        decide_command,
+        judge_command,
+    )
 
 __all__ = [
     "UNRESOLVED",
@@ -38,6 +40,15 @@ __all__ = [
     "judge_command",
     "parse_pattern",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Understanding command lines takes tables and a grammar that only they need.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from hardpoint.subjects import command
+
+    return getattr(command, name)
 
 
 class Pattern(Protocol):

@@ -422,7 +422,7 @@ class _Judge:
             return True
         return command.feed is not None and self._segments_fetch(frame, command.feed)
 
-    # files that the line writes and runs -----------------------------------------------------------
+    # files that the line writes and runs ---------------------------------------------------------
 
     def _remember_files(
         self, program: str, words: tuple[Word, ...], command: Command, frame: _Frame
@@ -445,9 +445,9 @@ class _Judge:
             self.written += [_Written(_file_key(Word(name)), None, True) for name in names if name]
         elif program in ("tee", "dd", "base64", "cp", "mv", "install", "ln"):
             if program == "tee":
-                text = self._known_input(command, frame)
+                printed = self._known_input(command, frame)
                 fed = self._fetches_command(command, frame)
-                self.written += [_Written(_file_key(w), text, fed) for w in words[1:]]
+                self.written += [_Written(_file_key(w), printed, fed) for w in words[1:]]
             elif program == "dd":
                 outs = [w.part(w.text[3:]) for w in words[1:] if w.text.startswith("of=")]
                 self.written += [_Written(_file_key(w), None, False) for w in outs]

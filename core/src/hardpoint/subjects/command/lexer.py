@@ -44,7 +44,7 @@ class HereDocument:
     delimiter: str
     expands: bool
     strips_tabs: bool
-    body: Word = Word("")
+    body: Word = attrs.field(factory=lambda: Word(""))
 
 
 @attrs.define

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -14,11 +14,15 @@ INPUT: Final = Word(HOLE, "{input}", splits=True)
 """Words that come from standard input, one or many."""
 
 
+def _tuple(words: Iterable[Word]) -> tuple[Word, ...]:
+    return tuple(words)
+
+
 @attrs.frozen
 class Runs:
     """A program with its arguments, in words of the line."""
 
-    words: tuple[Word, ...] = attrs.field(converter=tuple)
+    words: tuple[Word, ...] = attrs.field(converter=_tuple)
     context: str
     at: int | None = None
     """Where these words start among those of the command that runs them."""

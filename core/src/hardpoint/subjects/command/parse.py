@@ -304,9 +304,8 @@ class Parser(Lexer):
 
     def command(self, number: int) -> None:
         self.skip_blanks()
-        if self.starts("(("):
-            if self.dialect == "bash" and self._arithmetic_command():
-                return
+        if self.starts("((") and self.dialect == "bash" and self._arithmetic_command():
+            return
         if self.starts("("):
             self._compound(self._subshell)
             return
@@ -572,9 +571,9 @@ class Parser(Lexer):
                 return None
             operator = "<<" if operator == "<<<" else operator
         following = self.text[match.end() : match.end() + 1]
-        if self.dialect == "bash" and operator in ("<", ">") and following == "(":
-            if not descriptor:
-                return None
+        process = self.dialect == "bash" and operator in ("<", ">") and following == "("
+        if process and not descriptor:
+            return None
         self.pos = match.start() + len(descriptor) + len(operator)
         if operator in ("<<", "<<-"):
             document = self.here_document(operator == "<<-")

@@ -1,4 +1,4 @@
-"""Which SQL destroys data. Told from the words of each statement, without its texts and comments."""
+"""Which SQL destroys data, told from its words without its texts and comments."""
 
 from __future__ import annotations
 
