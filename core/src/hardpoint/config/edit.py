@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +26,25 @@ def set_value(path: Path, table: Sequence[str], key: str, value: Any) -> None:
     try:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}", hint="mend the file first") from error
+        raise ConfigError(f"{path}: {error}; mend the file first") from error
     changed = with_value(text, table, key, value)
     place: Any = before
     for name in table:
         place = place.setdefault(name, {})
     place[key] = value
-    if tomllib.loads(changed) != before:
+    if not _means(changed, before):
         raise ConfigError(
             f"{path}: cannot set {'.'.join([*table, key])} without rewriting the file",
             hint="edit it by hand",
         )
     write_atomically(path, changed)
+
+
+def _means(text: str, table: Mapping[str, Any]) -> bool:
+    try:
+        return tomllib.loads(text) == table
+    except tomllib.TOMLDecodeError:
+        return False
 
 
 def with_value(text: str, table: Sequence[str], key: str, value: Any) -> str:
@@ -66,7 +73,7 @@ def to_toml(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return _quoted(value)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(to_toml(each) for each in value) + "]"
     if isinstance(value, dict):
@@ -92,4 +99,9 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    return name if _BARE.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    # JSON's text is TOML's basic string, but for one character that JSON leaves alone.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
