@@ -26,8 +26,12 @@ import sys
 import tomllib
 from pathlib import Path
 
+import attrs
 import pytest
 
+from hardpoint import Config, HardpointError, Runtime
+
+Failed = pytest.fail.Exception
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([
     *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "core/README.md",
@@ -152,7 +156,15 @@ def matches(expected, shown):
 
 
 def check_toml(code, place):
-    tomllib.loads(code)
+    """Parse it; settings of Hardpoint must also be settings that a runtime takes."""
+    tables = tomllib.loads(code).keys()
+    if not tables & {*(field.name for field in attrs.fields(Config)), "mcp"}:
+        return
+    file = Path(".settings.toml")
+    file.write_text(code, "utf-8")
+    runtime = Runtime.from_config(file, in_memory=True)
+    failed = [each.reason for each in runtime.plugins() if each.status == "failed"]
+    assert not failed, f"{place}: {failed}"
 
 
 def test_the_runner_notices_what_is_wrong(tmp_path, monkeypatch):
@@ -167,8 +179,9 @@ def test_the_runner_notices_what_is_wrong(tmp_path, monkeypatch):
         ("console", "$ false\n"),
         ("json", "{"),
         ("toml", "x ="),
+        ("toml", "[policy]\nallows = []"),
         ("sh", "false"),
         ("ruby", "puts 1"),
     ):
-        with pytest.raises((ArithmeticError, AssertionError, ValueError, pytest.fail.Exception)):
+        with pytest.raises((ArithmeticError, AssertionError, ValueError, HardpointError, Failed)):
             run_block(language, code, names, "here")
