@@ -263,13 +263,17 @@ async def test_a_saved_body_may_be_larger_and_gives_a_reference(call, serve, ser
 
 
 async def test_a_slow_server_ends_at_the_time_that_was_asked_for(call, serve):
-    async def never(request, writer):
+    async def stalling(request, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nbeginning")
+        await writer.drain()
         await asyncio.Event().wait()
 
-    server = await serve({"/": never})
+    server = await serve({"/": stalling})
 
-    with pytest.raises(ToolTimeout, match="within 1 s"):
+    with pytest.raises(ToolTimeout, match="within 1 s") as caught:
         await call(url=server.url(), timeout_secs=1)
+
+    assert caught.value.partial.result == "beginning"
 
 
 async def test_without_a_runtime_there_are_no_secrets_and_no_private_addresses():

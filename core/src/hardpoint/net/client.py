@@ -140,7 +140,7 @@ class PinnedClient:
         exchange = Exchange(
             guard=self.guard,
             resolver=self._resolver,
-            transport=self._shared.transport(),
+            transport=self._shared.transport,
             user_agent=self.user_agent,
             bindings=self._bindings,
             reveal=self._reveal,

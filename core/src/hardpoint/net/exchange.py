@@ -39,7 +39,8 @@ class Exchange:
 
     guard: UrlGuard
     resolver: Resolver
-    transport: httpx2.AsyncBaseTransport
+    transport: Callable[[], httpx2.AsyncBaseTransport]
+    """Opened when something is really sent: a refused request costs no import."""
     user_agent: str
     bindings: Sequence[Binding]
     reveal: Reveal | None
@@ -131,7 +132,7 @@ class Exchange:
 
         wire = _to_wire(request, addresses, self.user_agent)
         try:
-            response = await self.transport.handle_async_request(wire)
+            response = await self.transport().handle_async_request(wire)
             try:
                 return await self._read(response, shown)
             finally:

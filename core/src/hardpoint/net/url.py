@@ -76,6 +76,7 @@ class Url:
         Raises:
             InvalidParameters: When the header could mean two things.
         """
+        location = location.strip(" ")
         _refuse_controls(location)
         if "\\" in re.split(r"[?#]", location, maxsplit=1)[0]:
             _refuse("a redirect leads to an address with a backslash")

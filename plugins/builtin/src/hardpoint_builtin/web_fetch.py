@@ -16,7 +16,7 @@ from hardpoint import (
 )
 from hardpoint.net import parse_url
 from hardpoint_builtin.http.answer import show
-from hardpoint_builtin.http.tool import MAX_BODY, MAX_REDIRECTS, open_client
+from hardpoint_builtin.http.tool import MAX_BODY, MAX_REDIRECTS, open_client, send
 from hardpoint_builtin.pages import HTML_TYPES, Page, read_page
 
 TIMEOUT = 30.0
@@ -79,7 +79,8 @@ class WebFetchTool(Tool):
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
         url = str(parse_url(params.get("url", "")))
         async with open_client(ctx) as client:
-            response = await client.request(
+            response = await send(
+                client,
                 "GET",
                 url,
                 headers=_HEADERS,

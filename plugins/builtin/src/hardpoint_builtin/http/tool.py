@@ -18,6 +18,7 @@ from hardpoint import (
     Tool,
     ToolOutput,
     ToolRateLimitConfig,
+    ToolTimeout,
 )
 from hardpoint.net import Binding, HttpResponse, PinnedClient, matching, parse_url
 from hardpoint_builtin.http.answer import show
@@ -122,7 +123,8 @@ class HttpTool(Tool):
         headers, content = arguments.encoded()
         plain = arguments.is_plain and not self._is_bound(arguments.method, arguments.url)
         async with open_client(ctx, self.bindings) as client:
-            response = await client.request(
+            response = await send(
+                client,
                 arguments.method,
                 arguments.url,
                 headers=[("Accept", _ACCEPT)] if plain else headers,
@@ -152,6 +154,16 @@ def open_client(
     if context.handle is not None:
         return context.services.http(bindings)
     return PinnedClient().bound(bindings)
+
+
+async def send(client: PinnedClient, method: str, url: str, **options: Any) -> HttpResponse:
+    """Send a request; what had come when the time ran out stays readable."""
+    try:
+        return await client.request(method, url, **options)
+    except ToolTimeout as error:
+        if isinstance(error.partial, bytes):
+            error.partial = ToolOutput.text(error.partial.decode("utf-8", "replace"))
+        raise
 
 
 def _schema(headers: dict[str, Any]) -> dict[str, Any]:
