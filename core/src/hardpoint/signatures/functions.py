@@ -116,7 +116,8 @@ def describe(function: Callable[..., Any], *, name: str | None = None) -> Signat
     decoders: list[tuple[str, Decode]] = []
     context_parameter: str | None = None
 
-    for parameter in inspect.signature(function).parameters.values():
+    signature = _signature_of(function)
+    for parameter in signature.parameters.values():
         try:
             if _is_context(parameter.annotation, builder):
                 if context_parameter is not None:
@@ -151,7 +152,9 @@ def describe(function: Callable[..., Any], *, name: str | None = None) -> Signat
         parameters=schema,
         description=docstring.description,
         context_parameter=context_parameter,
-        output_schema=_output_schema(target, Builder(module_names, local_names)),
+        output_schema=_output_schema(
+            signature.return_annotation, Builder(module_names, local_names)
+        ),
         is_async=inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(target),
         required=frozenset(required),
         decoders=tuple(decoders),
@@ -193,6 +196,8 @@ def _refuse_other_kinds(parameter: inspect.Parameter) -> None:
 
 
 def _is_context(annotation: Any, builder: Builder) -> bool:
+    if isinstance(annotation, typing.ForwardRef):
+        annotation = annotation.__forward_arg__
     if isinstance(annotation, str):
         # By its name too: it is often imported under TYPE_CHECKING only.
         if _CONTEXT_NAME.fullmatch(annotation.strip()):
@@ -202,9 +207,8 @@ def _is_context(annotation: Any, builder: Builder) -> bool:
     return any(getattr(member, "__hardpoint_context__", False) is True for member in members)
 
 
-def _output_schema(target: Any, builder: Builder) -> Schema | None:
-    annotation = getattr(target, "__annotations__", {}).get("return")
-    if annotation is None:
+def _output_schema(annotation: Any, builder: Builder) -> Schema | None:
+    if annotation is None or annotation is inspect.Signature.empty:
         return None
     try:
         if isinstance(annotation, str):
@@ -221,6 +225,15 @@ def _output_schema(target: Any, builder: Builder) -> Schema | None:
     ):
         return None
     return {**schema, "$defs": builder.definitions} if builder.definitions else schema
+
+
+def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    if sys.version_info < (3, 14):
+        return inspect.signature(function)
+    import annotationlib
+
+    # Names that are imported for type checkers only stay references, as text does before 3.14.
+    return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)
 
 
 def _annotated_function(function: Any) -> Any:
