@@ -343,6 +343,7 @@ def _question(call: Call, asked_by: str) -> Question:
         subjects=call.subjects,
         requirement=call.requirement,
         requirement_from=asked_by,
+        asked_by_tool=asked_by == f"{call.plan.entry.name!r}",
         effects=call.effects,
         domain=call.plan.domain_name,
         context=context,

@@ -27,6 +27,9 @@ class Question:
     requirement: ApprovalRequirement
     """The strictest of the tool's own, the configuration's and the plugins'."""
     requirement_from: str
+    """Who asks for it, as messages name it."""
+    asked_by_tool: bool
+    """Whether it is the tool itself that asks for it."""
     effects: Collection[Effect]
     domain: str
     context: JobContext
@@ -114,12 +117,17 @@ def _match(
 
 def _all_exact(question: Question, applying: Sequence[BoundRule]) -> bool:
     """Whether an allow rule spells this very call out."""
-    return any(
-        bound.rule.decision == "allow"
-        and (bound.names_exactly or bound.kind == "command")
-        and bound.matches(question.params, question.subjects)
-        for bound in applying
-    )
+    commands = _commands(question)
+    for bound in applying:
+        if bound.rule.decision != "allow" or not bound.matches(question.params, question.subjects):
+            continue
+        if bound.kind != "command":
+            if bound.names_exactly:
+                return True
+        # `decide_command` has looked at exactness where the line itself is what asks.
+        elif question.asked_by_tool or all(bound.rule.spec == line for line in commands):
+            return True
+    return False
 
 
 # command lines ---------------------------------------------------------------------------------
@@ -164,7 +172,12 @@ def _match_commands(
         if answer.verdict is None:
             continue
         words.append(answer.verdict)
-        found.setdefault(answer.verdict, []).extend(answer.reasons)
+        found.setdefault(answer.verdict, []).extend(
+            Reason(reason.why, segment=reason.segment)
+            if reason.rule is None
+            else reason.rule.because(reason.why, reason.segment)
+            for reason in answer.reasons
+        )
     if not words:
         return {}
     strictest_word = strictest_decision(words)
