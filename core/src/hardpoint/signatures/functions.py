@@ -228,12 +228,12 @@ def _output_schema(annotation: Any, builder: Builder) -> Schema | None:
 
 
 def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    if sys.version_info < (3, 14):
-        return inspect.signature(function)
-    import annotationlib
+    if sys.version_info >= (3, 14):
+        import annotationlib
 
-    # Names that are imported for type checkers only stay references, as text does before 3.14.
-    return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)
+        # Names imported for type checkers only stay references, as text does before 3.14.
+        return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)
+    return inspect.signature(function)
 
 
 def _annotated_function(function: Any) -> Any:
