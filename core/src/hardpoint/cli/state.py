@@ -52,6 +52,16 @@ class State:
         options = {"origin": "cli", "in_memory": False, "installed_plugins": True, **options}
         return Runtime(self.load_config(), **options)
 
+    def require_operator(self, what: str) -> None:
+        """Refuse unless a person or the operator's token is there: for commands of plugins.
+
+        Raises:
+            NotAuthorized: Neither is.
+        """
+        from hardpoint.cli.operator import require_operator
+
+        require_operator(what)
+
     def plugin_commands(self) -> Mapping[str, CommandRef]:
         """The commands that plugins add. A broken configuration adds none; it is reported elsewhere."""
         if self._commands is None:
