@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from hardpoint.runtime import Progress, Runtime
     from hardpoint.schema import validate_tool_schema
     from hardpoint.signatures import Param
+    from hardpoint.subjects import judge_command
     from hardpoint.tools import (
         ApprovalRequirement,
         Canonical,
@@ -132,6 +133,7 @@ _EXPORTS = {
     "call_digest": "calls",
     "hookimpl": "hookspecs",
     "hookspec": "hookspecs",
+    "judge_command": "subjects",
     "tool": "tools",
     "validate_tool_schema": "schema",
 }
@@ -202,6 +204,7 @@ __all__ = [
     "call_digest",
     "hookimpl",
     "hookspec",
+    "judge_command",
     "tool",
     "validate_tool_schema",
 ]

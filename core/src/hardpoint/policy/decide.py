@@ -9,7 +9,7 @@ import attrs
 
 from hardpoint.context import JobContext
 from hardpoint.policy.rules import BoundRule
-from hardpoint.policy.verdict import PolicyVerdict, Reason, strictest_decision
+from hardpoint.policy.verdict import DecisionWord, PolicyVerdict, Reason, strictest_decision
 from hardpoint.tools import ApprovalRequirement, Effect, Subject, strictest
 
 NEVER = ApprovalRequirement.NEVER
@@ -166,10 +166,12 @@ def _match_commands(
     for bound in rules:
         lists[bound.rule.decision].append(bound.rule)
     found: dict[str, list[Reason]] = {}
-    words = []
+    words: list[DecisionWord] = []
+    undecided = False
     for command in _commands(question):
         answer = decide_command(command, **lists)
         if answer.verdict is None:
+            undecided = True
             continue
         words.append(answer.verdict)
         found.setdefault(answer.verdict, []).extend(
@@ -181,4 +183,7 @@ def _match_commands(
     if not words:
         return {}
     strictest_word = strictest_decision(words)
+    if undecided and strictest_word == "allow":
+        # One command that is allowed does not speak for another.
+        return {}
     return {strictest_word: found[strictest_word]}
