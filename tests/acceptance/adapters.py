@@ -50,7 +50,7 @@ async def ssrf_urls(case: dict[str, Any]) -> str:
         if len(served) > len(hops):
             return httpx2.Response(200, text="ok")
         hop = hops[len(served) - 1]
-        return httpx2.Response(hop["status"], headers={"location": hop["location"]})
+        return httpx2.Response(hop["status"], headers=[(b"location", hop["location"].encode())])
 
     client = PinnedClient(resolver=FakeResolver(), transport=httpx2.MockTransport(serve))
     try:
@@ -148,6 +148,29 @@ async def time_tool(case: dict[str, Any]) -> dict[str, Any]:
     if outcome.error is None:
         return {"fields": outcome.output.result}
     return _error(outcome.error)
+
+
+async def shell_policy(case: dict[str, Any]) -> str:
+    """What the policy says about a call of the real `shell` tool; nothing runs."""
+    from hardpoint import JobContext
+    from hardpoint.config import PolicyConfig, RuleEntry, Source
+    from hardpoint.errors import InvalidParameters
+
+    rules = case.get("rules")
+    entries = tuple(
+        RuleEntry(decision, spec, Source("code", f"rules.{decision}"))
+        for decision in ("deny", "ask", "allow")
+        for spec in (rules or {}).get(decision, ())
+    )
+    params = case["arguments"] if "arguments" in case else {"command": case["command"]}
+    runtime = _runtime().under_policy(PolicyConfig(rules=entries))
+    try:
+        verdict = await runtime.check("shell", params, JobContext(user_id="acceptance"))
+    except InvalidParameters:
+        return "invalid_parameters"
+    if rules is None and verdict.decision != "deny":
+        return str(verdict.requirement.value)
+    return str(verdict.decision)
 
 
 async def _guarded_call(tool: str, case: dict[str, Any], names: tuple[str, ...]) -> Any:
