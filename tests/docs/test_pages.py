@@ -162,9 +162,13 @@ def check_toml(code, place):
         return
     file = Path(".settings.toml")
     file.write_text(code, "utf-8")
-    runtime = Runtime.from_config(file, in_memory=True)
-    failed = [each.reason for each in runtime.plugins() if each.status == "failed"]
+    failed = asyncio.run(failed_plugins(file))
     assert not failed, f"{place}: {failed}"
+
+
+async def failed_plugins(file):
+    async with Runtime.from_config(file, in_memory=True) as runtime:
+        return [each.reason for each in runtime.plugins() if each.status == "failed"]
 
 
 def test_the_runner_notices_what_is_wrong(tmp_path, monkeypatch):
