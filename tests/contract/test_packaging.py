@@ -106,3 +106,16 @@ def test_importing_the_tools_does_not_import_what_is_heavy():
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert shown.stdout.strip() == "[]"
+
+
+def test_every_module_of_the_core_is_open_or_closed_to_plugins():
+    contracts = project_of(ROOT)["tool"]["importlinter"]["contracts"]
+    (closed,) = (each["forbidden_modules"] for each in contracts if each["type"] == "forbidden")
+    folder = ROOT / "core/src/hardpoint"
+    modules = {path.stem for path in folder.glob("*.py")}
+    modules |= {path.parent.name for path in folder.glob("*/__init__.py")}
+
+    listed = {name.removeprefix("hardpoint.") for name in closed}
+
+    assert modules - listed == {"__init__", "errors", "interfaces", "net", "testing"}
+    assert listed <= modules
