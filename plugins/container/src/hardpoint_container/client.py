@@ -36,6 +36,8 @@ class Execution(ExecResult):
     cause: Literal["timeout", "cancelled", "output"] | None = None
     """Why the sandbox ended the command, when it did."""
     out_of_memory: bool = False
+    memory_left: float = 1.0
+    """The share of the sandbox's memory that the next command can have."""
     total_bytes: tuple[int, int] = (0, 0)
     """How much the command wrote to each stream, kept or not."""
     failed: str | None = None
@@ -96,18 +98,16 @@ class RunnerClient(asyncio.SubprocessProtocol):
             raise StartFailed(f"{command[0]}: {error.strerror or error}") from error
         client._transport = transport
         client._stdin = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
-        gone = client._gone
         try:
-            async with asyncio.timeout(timeout):
-                await asyncio.wait((client._ready, gone), return_when=asyncio.FIRST_COMPLETED)
-        except TimeoutError:
-            await client.kill()
-            raise StartFailed(f"no answer within {timeout:g} s; {client.said}") from None
-        except BaseException:
-            transport.kill()
-            raise
+            first = (client._ready, client._gone)
+            await asyncio.wait(first, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not client._ready.done():
+                silent = client.alive
+                await asyncio.shield(client.kill())
         if not client._ready.done():
-            raise StartFailed(client.said)
+            waited = f"no answer within {timeout:g} s; " if silent else ""
+            raise StartFailed(waited + client.said)
         client.facts = client._ready.result()
         return client
 
@@ -119,6 +119,10 @@ class RunnerClient(asyncio.SubprocessProtocol):
     @property
     def alive(self) -> bool:
         return not self._exited and not self._gone.done()
+
+    async def gone(self) -> None:
+        """Wait until the process has ended."""
+        await asyncio.wait((self._gone,))
 
     # asyncio's side
 
@@ -286,6 +290,7 @@ class RunnerClient(asyncio.SubprocessProtocol):
             timed_out=end["cause"] == "timeout",
             cause=end["cause"],
             out_of_memory=oom and end["exit"] != 0,
+            memory_left=end["memory_left"],
             duration=timedelta(milliseconds=end["ms"]),
             total_bytes=(end["bytes"][0], end["bytes"][1]),
         )

@@ -89,6 +89,8 @@ class ContainerDomain(ExecutionDomain):
         finally:
             session.active -= 1
             session.last_used = time.monotonic()
+            if not session.alive and not session.active:
+                await session.close()
             async with self._changed:
                 self._changed.notify_all()
 
@@ -101,8 +103,10 @@ class ContainerDomain(ExecutionDomain):
             starting = self._starting.get(key)
             if starting is None:
                 if session is not None:
+                    # Gone, or spent; who still uses it closes it.
                     del self._sessions[key]
-                    await session.close()
+                    if not session.active:
+                        await session.close()
                     continue
                 starting = self._starting[key] = asyncio.create_task(self._start(key))
                 starting.add_done_callback(lambda _: self._starting.pop(key, None))

@@ -134,14 +134,13 @@ def shortcomings(
     if config.policy != "full_access":
         need(facts["root_read_only"], "the system is writable")
         need(set(facts["interfaces"]) <= {"lo"}, "there is a network")
-    if spec.workspace is not None:
-        if spec.writable:
-            need(
-                facts["workspace_writable"],
-                f"user {spec.uid} cannot write to the workspace; set 'user' to its owner",
-            )
-        else:
-            need(not facts["workspace_writable"], "the workspace is writable")
+    if spec.writable or spec.workspace is None:
+        need(
+            facts["workspace_writable"],
+            f"user {spec.uid} cannot write to the workspace; set 'user' to its owner",
+        )
+    else:
+        need(not facts["workspace_writable"], "the workspace is writable")
     memory = size_in_bytes(config.memory)
     limits = {
         "memory": facts["memory"] is not None and facts["memory"] <= memory,

@@ -32,8 +32,8 @@ BASE_IMAGE: Final = (
 
 PACKAGES: Final = (
     *("base-files", "bash", "bzip2", "ca-certificates", "coreutils", "dash", "diffutils", "file"),
-    *("findutils", "gawk", "git", "grep", "gzip", "jq", "less", "make", "mawk", "patch", "procps"),
-    *("python3", "ripgrep", "sed", "tar", "tzdata", "unzip", "util-linux", "xz-utils"),
+    *("findutils", "gawk", "git", "grep", "gzip", "hostname", "jq", "less", "make", "mawk", "patch"),
+    *("debianutils", "procps", "python3", "ripgrep", "sed", "tar", "tzdata", "unzip", "util-linux", "xz-utils"),
 )
 NEEDED: Final = {"git": "git", "patch": "patch", "rg": "ripgrep", "jq": "jq"}
 """Programs that the tools and their users expect, and the package of each."""
@@ -61,7 +61,7 @@ _FILES: Final = {
 _FOLDERS: Final = {
     "tmp": 0o1777,
     "var/tmp": 0o1777,
-    "workspace": 0o755,
+    "workspace": 0o1777,  # an empty one in memory takes its mode from here
     "proc": 0o555,
     "sys": 0o555,
     "dev": 0o755,
@@ -117,7 +117,7 @@ async def _build(engine: PodmanEngine, context: Path, recipe: Path, network: str
     if code != 0:
         raise ExecutionFailed(f"building {engine.config.image} failed: {said[-1000:]}")
     engine.forget_image()
-    return await engine.image_digest()
+    return await engine.inspect_image() or ""
 
 
 def containerfile(kind: str) -> str:

@@ -101,7 +101,7 @@ class PodmanEngine(Engine):
             f"--memory-swap={size_in_bytes(config.memory)}b",
             f"--cpus={config.cpus:g}",
             # A plain --read-only mounts several tmpfs without a size.
-            f"--tmpfs=/tmp:rw,nosuid,nodev,size={size_in_bytes(config.tmp_size)},mode=1777",
+            f"--tmpfs=/tmp:rw,nosuid,nodev,size={size_in_bytes(config.tmp_size)},mode=1777,notmpcopyup",
             "--shm-size=1m",
             *self._user(spec),
             *(f"--env={name}={value}" for name, value in command_environment(spec).items()),
@@ -115,7 +115,7 @@ class PodmanEngine(Engine):
             flags += ["--network=none", "--read-only", "--read-only-tmpfs=false"]
         if spec.workspace is None:
             size = size_in_bytes(config.tmp_size)
-            flags.append(f"--tmpfs={WORKSPACE}:rw,nosuid,nodev,size={size},mode=1777")
+            flags.append(f"--tmpfs={WORKSPACE}:rw,nosuid,nodev,size={size},mode=1777,notmpcopyup")
         else:
             flags.append(_bind(spec.workspace, WORKSPACE, read_only=not spec.writable))
         if spec.gate is not None:

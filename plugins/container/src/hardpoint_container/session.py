@@ -23,6 +23,8 @@ from hardpoint_container.engine import Engine, SandboxSpec, shortcomings
 
 logger = logging.getLogger(__name__)
 
+NEEDED_MEMORY = 0.25
+
 
 class Session:
     """A running sandbox and its client."""
@@ -34,6 +36,8 @@ class Session:
         self.active = 0
         self.full = False
         """The workspace is over its size."""
+        self.spent = False
+        """What commands left in memory lets no other one run; the next call gets a new sandbox."""
         self.last_used = time.monotonic()
         self.closed = False
 
@@ -76,7 +80,7 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        return not self.closed and self.client.alive
+        return not self.closed and not self.spent and self.client.alive
 
     async def exec(
         self,
@@ -103,6 +107,7 @@ class Session:
             )
         )
         assert isinstance(result, Execution)
+        self.spent = result.out_of_memory and result.memory_left < NEEDED_MEMORY
         if self.config.workspace_size is not None:
             await self._measure(size_in_bytes(self.config.workspace_size))
         return result

@@ -48,6 +48,8 @@ def survey(workspace: Path, config: ContainerConfig) -> Ground:
         ) from error
     if not stat.S_ISDIR(found.st_mode):
         raise SandboxError(f"the workspace {str(workspace)!r} is not a folder")
+    if not str(path).isprintable():
+        raise SandboxError(f"the workspace {str(path)!r} has unprintable characters in its name")
     why = _too_much(path)
     if why:
         raise SandboxError(

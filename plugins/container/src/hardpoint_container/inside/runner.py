@@ -28,6 +28,8 @@ from hardpoint_container.inside import files, forward
 
 TAIL = 64 * 1024
 GRACE = 0.3  # seconds between SIGTERM and SIGKILL
+REAPED_AT_ONCE = 64
+PIECES_AFTER_END = 64  # of 64 KiB: more than a pipe holds
 LARGEST_FRAME = 256 * 1024 * 1024
 LENGTHS = struct.Struct(">II")
 
@@ -250,31 +252,34 @@ class Runner:
         except BlockingIOError:
             pass
 
-    def reap(self) -> None:
-        """Collect every ended process; PID 1 inherits those of others too."""
-        while True:
+    def reap(self) -> bool:
+        """Collect ended processes; PID 1 inherits those of others too. True when more may wait.
+
+        A fork bomb ends processes faster than they can be collected: deadlines come first.
+        """
+        for _ in range(REAPED_AT_ONCE):
             try:
                 # Look first, so that the group of an ended command can be killed before its
                 # number is free to be used again.
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
-                return
+                return False
             if found is None:
-                return
+                return False
             job = self.jobs.get(found.si_pid)
             if job is not None:
                 self.signal(job, signal.SIGKILL)
             _, status = os.waitpid(found.si_pid, 0)
             if job is not None:
                 self.finish(job, status)
+        return True
 
     def finish(self, job: Job, status: int) -> None:
         self.close_feed(job)
         for fd, stream in job.streams.items():
-            before = -1
-            while before != stream.total:  # what is left in the pipe; other holders do not count
+            for _ in range(PIECES_AFTER_END):  # what is left in the pipe; who else holds it is late
                 before = stream.total
-                if not self.pump(job, fd):
+                if not self.pump(job, fd) or stream.total == before:
                     break
             try:
                 self.selector.unregister(fd)
@@ -297,6 +302,7 @@ class Runner:
                     "bytes": [stream.total for stream in job.streams.values()],
                     "ms": round(1000 * (time.monotonic() - job.started), 3),
                     "oom": oom_kills(),
+                    "memory_left": memory_left(),
                 },
             }
         )
@@ -331,12 +337,14 @@ class Runner:
             self.gate = forward.Gate(self.selector, expected["gate"])
         self.send({"ready": facts(self.root)})
         ends = time.monotonic() + expected["max_life"]
+        more = False
         while time.monotonic() < ends:
-            for key, _ in self.selector.select(min(self.on_time(), 3600)):
+            for key, _ in self.selector.select(0 if more else self.on_time()):
                 handler, subject = key.data
                 if key.fd in self.selector.get_map():  # an earlier handler may have closed it
                     handler(key.fd, subject)
-            self.reap()
+            self.on_time()
+            more = self.reap()
         self.end()
 
 
@@ -402,6 +410,20 @@ def oom_kills() -> int:
             if line.startswith("oom_kill "):
                 return int(line.split()[1])
     return 0
+
+
+def memory_left() -> float:
+    """The share of the memory that is free or only caches files."""
+    limit = first_number("memory.max", "memory/memory.limit_in_bytes")
+    used = first_number("memory.current", "memory/memory.usage_in_bytes")
+    if not limit or used is None:
+        return 1.0
+    cached = 0
+    for name in ("memory.stat", "memory/memory.stat"):
+        for line in read_text("/sys/fs/cgroup/" + name).splitlines():
+            if line.startswith(("inactive_file ", "active_file ")):
+                cached += int(line.split()[1])
+    return max(0.0, 1 - (used - cached) / limit)
 
 
 def main() -> None:
