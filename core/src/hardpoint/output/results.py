@@ -1,0 +1,380 @@
+"""Keep what was cut from outputs, or saved by a tool, for its owner to read page by page.
+
+A reference cannot be guessed, and is of use only to the user whose call made it. What is kept goes
+when it is too old, and the oldest first when all together is too much.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+import attrs
+
+from hardpoint.context import JobContext
+from hardpoint.errors import ConfigError, InvalidParameters
+from hardpoint.output.cap import boundary, cut
+from hardpoint.parts import Part, Resource, Text, ToolOutput
+from hardpoint.store.private import make_private_folder, open_private
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+REFERENCE = re.compile(r"r_[A-Za-z0-9_-]{22}\Z")
+SUFFIX = ".result"
+LONGEST_HEADER = 4096
+
+
+@attrs.frozen
+class Kept:
+    """One kept result, without its content."""
+
+    ref: str
+    user: str
+    created: float
+    size: int
+    name: str | None = None
+    media_type: str = "text/plain"
+    call_id: str | None = None
+    complete: bool = True
+    """False when it was larger than everything that may be kept, and only its beginning is here."""
+
+
+@attrs.frozen
+class Capped:
+    """An output that fits, and where the rest is."""
+
+    output: ToolOutput
+    notice: str
+    result_ref: str | None
+
+
+class Scanner(Protocol):
+    """The part of the leak scanner that saved content goes through."""
+
+    def redact_bytes(self, data: bytes) -> bytes: ...
+
+
+class Shelf(Protocol):
+    """Where results are kept. Each method may be called from any thread."""
+
+    def put(self, kept: Kept, data: bytes) -> None: ...
+
+    def find(self, ref: str) -> Kept | None: ...
+
+    def slice(self, ref: str, offset: int, count: int) -> bytes: ...
+
+    def delete(self, ref: str) -> None: ...
+
+    def all(self) -> Iterator[Kept]: ...
+
+
+class Results:
+    """Kept results."""
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        keep_bytes: int = 200_000_000,
+        keep_seconds: float = 86_400.0,
+        clock: Callable[[], float] = time.time,
+        scanner: Scanner | None = None,
+    ) -> None:
+        """Describe where results are kept; nothing is made before the first one.
+
+        Args:
+            folder: A folder of its own, or None to keep results in memory.
+            keep_bytes: The size of all results together.
+            keep_seconds: How long a result is kept.
+            clock: Gives unix time.
+            scanner: Replaces secrets in saved text. May be set later, as `results.scanner`.
+        """
+        self.scanner = scanner
+        self._shelf: Shelf = _Memory() if folder is None else _Folder(folder)
+        self._in_thread = folder is not None
+        self._keep_bytes = keep_bytes
+        self._keep_seconds = keep_seconds
+        self._clock = clock
+
+    async def cap(
+        self, output: ToolOutput, text: str, *, max_bytes: int, context: JobContext, call_id: str
+    ) -> Capped:
+        """Cut an output to `max_bytes` and keep all of it.
+
+        Args:
+            output: The output, scanned already.
+            text: Its result as text.
+            max_bytes: The cap, for the result and for each text part.
+            context: Whose call it was.
+            call_id: Which call it was.
+        """
+        references: list[str] = []
+        notices: list[str] = []
+
+        async def shorten(long: str, what: str) -> str:
+            shortened = cut(long, max_bytes)
+            if shortened is None:
+                return long
+            try:
+                ref = await self.save(long, context=context, call_id=call_id)
+            except (OSError, ConfigError) as error:
+                notice = f"{what} was too long; the rest could not be kept: {error}"
+            else:
+                references.append(ref)
+                notice = (
+                    f"{what} is {shortened.total} bytes; {shortened.left_out} were left out here. "
+                    f'Read on with result_read(result_ref="{ref}", offset={shortened.head_bytes})'
+                )
+            notices.append(notice)
+            return shortened.with_notice(notice)
+
+        shown = await shorten(text, "the result")
+        if shown is not text:
+            meta = output.meta
+            if output.structured and not isinstance(output.result, str):
+                # Half of a JSON document is none. The text says what is there.
+                meta = {**meta, "structured_dropped": True}
+                notices.append("the structured result was dropped, its JSON text is given instead")
+            output = attrs.evolve(output, result=shown, structured=False, meta=meta)
+        parts: list[Part] = []
+        for part in output.parts:
+            if isinstance(part, Text | Resource) and part.text is not None:
+                part = attrs.evolve(part, text=await shorten(part.text, "a text part"))
+            parts.append(part)
+        return Capped(
+            attrs.evolve(output, parts=tuple(parts)),
+            "; ".join(notices),
+            references[0] if references else None,
+        )
+
+    async def save(
+        self,
+        data: bytes | str,
+        *,
+        context: JobContext,
+        name: str | None = None,
+        media_type: str = "text/plain",
+        call_id: str | None = None,
+    ) -> str:
+        """Keep something for the user of a call.
+
+        Returns:
+            The reference that `read` takes.
+        """
+        if isinstance(data, str):
+            data = data.encode("utf-8", "surrogatepass")
+        elif self.scanner is not None and _is_text(data):
+            data = self.scanner.redact_bytes(data)
+        kept = Kept(
+            ref=f"r_{secrets.token_urlsafe(16)}",
+            user=context.user_id,
+            created=self._clock(),
+            size=min(len(data), self._keep_bytes),
+            name=name[:200] if name else None,
+            media_type=media_type[:200],
+            call_id=call_id,
+            complete=len(data) <= self._keep_bytes,
+        )
+        await self._run(self._put, kept, data[: self._keep_bytes])
+        return kept.ref
+
+    async def read(
+        self, ref: str, offset: int = 0, max_bytes: int = 24_576, *, user: str
+    ) -> dict[str, Any]:
+        """One page of a result.
+
+        Args:
+            ref: The reference.
+            offset: The byte to begin at; the beginning of a character that it is inside of.
+            max_bytes: How much to read at most.
+            user: Who reads; only the owner may.
+
+        Returns:
+            `text` (or `base64` for what is no text), `offset`, `next_offset` (None at the end),
+            `size`, and `next`, the call that reads on.
+
+        Raises:
+            InvalidParameters: There is no such result for this user, or nothing at that offset.
+        """
+        return await self._run(self._read, ref, offset, max(4, max_bytes), user)
+
+    async def delete(self, *, user: str) -> int:
+        """Forget every result of one user; how many there were."""
+        return await self._run(self._delete, user)
+
+    async def prune(self) -> int:
+        """Delete what is too old or too much; how many. Also done whenever something is kept."""
+        return await self._run(self._prune, 0)
+
+    async def owned(self, *, user: str) -> list[Kept]:
+        """What is kept for one user, the oldest first."""
+        kept = await self._run(lambda: [kept for kept in self._shelf.all() if kept.user == user])
+        return sorted(kept, key=lambda kept: kept.created)
+
+    async def _run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if not self._in_thread:
+            return function(*args, **kwargs)
+        import asyncio
+
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+    def _put(self, kept: Kept, data: bytes) -> None:
+        self._prune(len(data))
+        self._shelf.put(kept, data)
+
+    def _prune(self, coming: int) -> int:
+        everything = sorted(self._shelf.all(), key=lambda kept: kept.created)
+        excess = sum(kept.size for kept in everything) + coming - self._keep_bytes
+        oldest = self._clock() - self._keep_seconds
+        deleted = 0
+        for kept in everything:
+            if kept.created >= oldest and excess <= 0:
+                break
+            self._shelf.delete(kept.ref)
+            excess -= kept.size
+            deleted += 1
+        return deleted
+
+    def _delete(self, user: str) -> int:
+        owned = [kept for kept in self._shelf.all() if kept.user == user]
+        for kept in owned:
+            self._shelf.delete(kept.ref)
+        return len(owned)
+
+    def _read(self, ref: str, offset: int, max_bytes: int, user: str) -> dict[str, Any]:
+        kept = self._shelf.find(ref) if REFERENCE.match(ref) else None
+        expired = kept is not None and self._clock() - kept.created > self._keep_seconds
+        # Somebody else's result is as good as none.
+        if kept is None or expired or kept.user != user:
+            raise InvalidParameters(
+                f"there is no result {ref!r}",
+                hint="results are kept for a limited time; call the tool again",
+            )
+        if offset < 0 or offset > kept.size:
+            raise InvalidParameters(
+                f"offset {offset} is outside of the result, which has {kept.size} bytes"
+            )
+        # A little more on both sides, to find where characters begin.
+        first = max(0, offset - 3)
+        data = self._shelf.slice(ref, first, offset - first + max_bytes + 4)
+        start = boundary(data, offset - first)
+        end = boundary(data, min(len(data), start + max_bytes))
+        if end <= start:
+            end = min(len(data), start + max_bytes)
+        page: dict[str, Any] = {"result_ref": ref, "offset": first + start, "size": kept.size}
+        try:
+            page["text"] = data[start:end].decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            start, end = offset - first, min(len(data), offset - first + max_bytes)
+            page |= {"offset": offset, "base64": b64encode(data[start:end]).decode("ascii")}
+        following = first + end
+        page["next_offset"] = following if following < kept.size else None
+        if following < kept.size:
+            page["next"] = f'result_read(result_ref="{ref}", offset={following})'
+        if kept.name is not None:
+            page["name"] = kept.name
+        if not kept.complete:
+            page["incomplete"] = "only the beginning was kept"
+        return page
+
+
+class _Memory:
+    """Results of a runtime without a data folder."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[Kept, bytes]] = {}
+
+    def put(self, kept: Kept, data: bytes) -> None:
+        with self._lock:
+            self._kept[kept.ref] = (kept, data)
+
+    def find(self, ref: str) -> Kept | None:
+        with self._lock:
+            return self._kept[ref][0] if ref in self._kept else None
+
+    def slice(self, ref: str, offset: int, count: int) -> bytes:
+        with self._lock:
+            return self._kept[ref][1][offset : offset + count] if ref in self._kept else b""
+
+    def delete(self, ref: str) -> None:
+        with self._lock:
+            self._kept.pop(ref, None)
+
+    def all(self) -> Iterator[Kept]:
+        with self._lock:
+            return iter([kept for kept, _ in self._kept.values()])
+
+
+class _Folder:
+    """One private file for each result: a line of JSON about it, then the content."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, kept: Kept, data: bytes) -> None:
+        make_private_folder(self._folder)
+        path = self._path(kept.ref)
+        unfinished = path.with_suffix(".part")
+        header = json.dumps(attrs.asdict(kept)).encode() + b"\n"
+        descriptor = open_private(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(header)
+                file.write(data)
+            unfinished.rename(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+
+    def find(self, ref: str) -> Kept | None:
+        found = self._open(ref)
+        return found[0] if found else None
+
+    def slice(self, ref: str, offset: int, count: int) -> bytes:
+        found = self._open(ref, offset, count)
+        return found[1] if found else b""
+
+    def delete(self, ref: str) -> None:
+        self._path(ref).unlink(missing_ok=True)
+
+    def all(self) -> Iterator[Kept]:
+        if not self._folder.is_dir():
+            return
+        for path in self._folder.iterdir():
+            if path.suffix == SUFFIX and (kept := self.find(path.stem)) is not None:
+                yield kept
+
+    def _path(self, ref: str) -> Path:
+        return self._folder / f"{ref}{SUFFIX}"
+
+    def _open(self, ref: str, offset: int = 0, count: int = 0) -> tuple[Kept, bytes] | None:
+        try:
+            descriptor = os.open(self._path(ref), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            header = file.readline(LONGEST_HEADER)
+            try:
+                kept = Kept(**json.loads(header))
+            except (ValueError, TypeError):
+                return None  # not one of ours
+            file.seek(len(header) + offset)
+            return kept, file.read(count) if count else b""
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
