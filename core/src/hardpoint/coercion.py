@@ -1,8 +1,8 @@
 """Turn text into the type that a schema asks for, before arguments are judged.
 
-Models send `"5"`, `"true"`, `"[1, 2]"`, and `""` for a field they mean to leave out. Only text is
-ever changed, and only where the schema does not accept text; what cannot be read stays as it is,
-and validation names it. Nothing is guessed: `"1,000"` is no number and `"yes"` is no boolean.
+Models send `"5"`, `"true"`, `"[1, 2]"`, and `""` or null for a field they mean to leave out. Only
+text is ever changed, and only where the schema does not accept text; what cannot be read stays as
+it is, and validation names it. Nothing is guessed: `"1,000"` is no number, `"yes"` is no boolean.
 
 A schema is worked out once into places (`_Place`): the schemas that apply at one place of the
 arguments together, flattened. They are made when first reached, so recursive schemas need no care.
@@ -24,7 +24,7 @@ from hardpoint.schema.nodes import Node
 from hardpoint.schema.validator import MAX_WORK, Validator
 from hardpoint.schema.values import MAX_DEPTH, MAX_DIGITS, count_by_depth
 
-_SETTLED: Final = frozenset({int, float, bool, type(None)})
+_SETTLED: Final = frozenset({int, float, bool})
 _BLANK: Final = " \t\n\r"
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)((?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 _WORDS: Final = {"true": True, "false": False}
@@ -257,7 +257,12 @@ class _Place:
             if kind in _SETTLED:
                 continue
             place = fields.get(key)
-            if place is None:
+            if member is None:
+                # How models leave out a field, and the only way they can in strict modes.
+                if place is None or "null" in place.types or key in self._required:
+                    continue
+                new: Any = _ABSENT
+            elif place is None:
                 if not self._has_other_fields:
                     continue
                 new = self._coercer.place(list(self._schemas_of(key))).value(member, run)
