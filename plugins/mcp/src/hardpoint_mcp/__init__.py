@@ -1,9 +1,9 @@
 """MCP for Hardpoint: any server's tools behind Hardpoint's rules, and everything as one server.
 
-    from hardpoint_mcp import McpClient
+from hardpoint_mcp import McpClient
 
-    async with await McpClient.connect("uvx mcp-server-time") as client:
-        print(await client.list_tools())
+async with await McpClient.connect("uvx mcp-server-time") as client:
+    print(await client.list_tools())
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What servers offered when they were last met, kept on disk so that nothing has to be started to list it.
+"""What servers offered when they were last met, so that nothing must be started to list it.
 
 Only a convenience: what may run is decided from `pins`, never from here.
 """
@@ -11,6 +11,7 @@ import logging
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 class Remembered:
     """One server as it was when it was last met."""
 
-    tools: tuple[Message, ...] = attrs.field(default=(), converter=tuple)
+    tools: Sequence[Message] = ()
     capabilities: Message = attrs.field(factory=dict)
     instructions: str | None = None
     info: Message = attrs.field(factory=dict)
@@ -97,5 +98,3 @@ def write_private(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-
-

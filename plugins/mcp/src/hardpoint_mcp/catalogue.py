@@ -156,7 +156,7 @@ def repair(schema: Any) -> dict[str, Any]:
         schema = {**schema, "type": "object"}
     elif kind != "object":
         raise ValueError(f"its arguments are of type {kind!r}, not an object")
-    repaired = _repair(schema, 0)
+    repaired: dict[str, Any] = _repair(schema, 0)
     required = repaired.get("required")
     if isinstance(required, list):
         # `required` may name what `properties` forgot; such an argument can be anything.
@@ -168,8 +168,18 @@ def repair(schema: Any) -> dict[str, Any]:
     return repaired
 
 
-_SCHEMAS: Final = ("items", "additionalProperties", "contains", "not", "if", "then", "else",
-                   "propertyNames", "unevaluatedItems", "unevaluatedProperties")
+_SCHEMAS: Final = (
+    "items",
+    "additionalProperties",
+    "contains",
+    "not",
+    "if",
+    "then",
+    "else",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
 _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _MAPS: Final = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 
@@ -237,12 +247,13 @@ def clean_text(text: Any, limit: int = LONGEST_DESCRIPTION) -> str:
     """Text of a stranger without what a reader cannot see, and not longer than the limit."""
     if not isinstance(text, str):
         return ""
-    if not text.isascii() or not text.isprintable():
-        text = "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    cleaned: str = text
+    if not (text.isascii() and text.isprintable()):
+        cleaned = "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
+    return cleaned if len(cleaned) <= limit else cleaned[: limit - 1] + "…"
 
 
 def invisible_characters(text: str) -> str:
-    """The characters of a text that a person does not see, as code points; empty when there are none."""
+    """The characters that a person does not see, as code points; empty when there are none."""
     hidden = {c for c in text if c not in "\n\t\r" and unicodedata.category(c)[0] == "C"}
     return ", ".join(sorted(f"U+{ord(c):04X}" for c in hidden))

@@ -16,8 +16,8 @@ from hardpoint_mcp.upstream import Surroundings, Upstream
 class McpClient:
     """A connection to one server.
 
-    Tools loaded from it are ordinary tools: register them with a runtime to have their calls checked,
-    approved, limited, cleaned and recorded.
+    Tools loaded from it are ordinary tools: register them with a runtime to have their calls
+    checked, approved, limited, cleaned and recorded.
 
     Example:
         client = await McpClient.connect("uvx mcp-server-time")
@@ -121,7 +121,7 @@ def _as_config(
     words = shlex.split(server) if isinstance(server, str) else list(server)
     if not words:
         raise ValueError("the command is empty")
-    return ServerConfig(command=words[0], args=tuple(words[1:]), **options)
+    return ServerConfig(command=words[0], args=words[1:], **options)
 
 
 def _name_of(config: ServerConfig) -> str:

@@ -1,10 +1,10 @@
-"""The `[mcp]` table: which servers there are, and how the gateway is offered. Reads no other file."""
+"""The `[mcp]` table: which servers there are, and how the gateway is offered."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -18,7 +18,7 @@ _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 def is_local(url: str) -> bool:
-    """Whether a URL names this machine: `localhost` or a loopback address, and nothing like them."""
+    """Whether a URL names this machine: `localhost`, a loopback address, nothing like them."""
     host = urlsplit(url).hostname or ""
     if host.rstrip(".") == "localhost" or host.endswith(".localhost"):
         return True
@@ -26,6 +26,10 @@ def is_local(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _strings(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
 
 
 def _positive(instance: Any, attribute: attrs.Attribute[Any], value: float) -> None:
@@ -72,7 +76,7 @@ class OAuthConfig:
     """The name of the secret that holds it, as `secret:NAME`."""
     client_metadata_url: str | None = None
     """An https address with this client's metadata document, used as client id where allowed."""
-    scopes: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    scopes: tuple[str, ...] = attrs.field(default=(), converter=_strings)
     redirect_port: int = 0
     """The loopback port that the browser comes back to; 0 takes a free one."""
 
@@ -90,7 +94,7 @@ class ServerConfig:
     """One MCP server: a command to start, or an address."""
 
     command: str | None = None
-    args: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    args: tuple[str, ...] = attrs.field(default=(), converter=_strings)
     env: dict[str, str] = attrs.field(factory=dict, repr=False)
     """Its environment beyond HOME, PATH and the like; `secret:NAME` takes a stored secret."""
     cwd: str | None = None
@@ -103,9 +107,9 @@ class ServerConfig:
     enabled: bool = True
     description: str = ""
 
-    include: tuple[str, ...] = attrs.field(default=("*",), converter=tuple)
+    include: tuple[str, ...] = attrs.field(default=("*",), converter=_strings)
     """Globs of the server's own tool names."""
-    exclude: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    exclude: tuple[str, ...] = attrs.field(default=(), converter=_strings)
     rename: dict[str, str] = attrs.field(factory=dict)
     """The server's own name of a tool to the name wanted; the prefix still comes before it."""
     prefix: PrefixMode | None = None
@@ -115,7 +119,7 @@ class ServerConfig:
 
     trusted: bool = False
     """Believe its annotations: read-only tools need no approval then."""
-    read_only: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    read_only: tuple[str, ...] = attrs.field(default=(), converter=_strings)
     """Globs of tools that are known to change nothing, whatever the server says."""
     pin: bool = True
     """Refuse a tool whose definition changed since it was first approved."""
@@ -150,7 +154,7 @@ class ClientIdentity:
     """The token as `secret:NAME`, or its SHA-256 as `sha256:HEX`."""
     user: str
     session: str | None = None
-    tools: tuple[str, ...] = attrs.field(default=("*",), converter=tuple)
+    tools: tuple[str, ...] = attrs.field(default=("*",), converter=_strings)
     """Globs of the tools that this client may see and call."""
 
 
@@ -165,7 +169,7 @@ class GatewayOAuth:
     introspection_url: str | None = None
     introspection_client: str | None = None
     introspection_secret: str | None = attrs.field(default=None, repr=False)
-    required_scopes: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    required_scopes: tuple[str, ...] = attrs.field(default=(), converter=_strings)
 
 
 @attrs.frozen(kw_only=True)
@@ -176,16 +180,16 @@ class ServeConfig:
     instructions: str | None = None
     user: str = "local"
     """Whom calls count for when a client does not have to say who it is."""
-    allowed_hosts: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    allowed_hosts: tuple[str, ...] = attrs.field(default=(), converter=_strings)
     """Further Host headers; loopback names are always allowed."""
-    allowed_origins: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    allowed_origins: tuple[str, ...] = attrs.field(default=(), converter=_strings)
     clients: dict[str, ClientIdentity] = attrs.field(factory=dict)
     oauth: GatewayOAuth | None = None
     page_size: int = attrs.field(default=200, validator=attrs.validators.ge(1))
     list_ttl: float = attrs.field(default=60.0, validator=attrs.validators.ge(0))
     """Seconds for which clients may keep a list without asking again."""
     search: bool | None = None
-    """Offer a search tool instead of all tools. Not given: when there are more than `search_above`."""
+    """Offer a search tool instead of all tools. Not given: beyond `search_above` of them."""
     search_above: int = attrs.field(default=500, validator=attrs.validators.ge(1))
     approvals: Literal["ask", "refuse"] = "ask"
     """Whether the client's person may answer approvals, or only an operator elsewhere."""

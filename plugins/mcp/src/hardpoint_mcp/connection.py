@@ -1,4 +1,4 @@
-"""One server kept in reach: started at the first request, stopped when idle, started again after it broke.
+"""One server kept in reach: started when needed, stopped when idle, started again after it broke.
 
 Nothing here knows tools. A failure costs the request that met it and no other.
 """
@@ -16,7 +16,7 @@ import attrs
 
 from hardpoint.errors import ExternalService
 from hardpoint_mcp.wire.channel import Channel, Message
-from hardpoint_mcp.wire.errors import AuthRequired, ConnectionLost, RpcError, SessionLost
+from hardpoint_mcp.wire.errors import AuthRequired, ConnectionLost, SessionLost, WireError
 from hardpoint_mcp.wire.session import Asker, Call, Era, Session
 from hardpoint_mcp.wire.versions import SUBSCRIPTION_KEY
 
@@ -29,8 +29,11 @@ _SHORT_WAIT: Final = 2.0
 """What a request waits for a server that is about to be started again."""
 _STABLE: Final = 10.0
 """A server that lived this long may be started again at once."""
-_LISTED: Final = {"tools": "toolsListChanged", "prompts": "promptsListChanged",
-                  "resources": "resourcesListChanged"}
+_LISTED: Final = {
+    "tools": "toolsListChanged",
+    "prompts": "promptsListChanged",
+    "resources": "resourcesListChanged",
+}
 
 
 @attrs.define(eq=False)
@@ -102,7 +105,7 @@ class Connection:
     # using it ----------------------------------------------------------------------------------
 
     async def request(self, method: str, params: Message, call: Call) -> Message:
-        """One request; see `Session.request`. Started again once where the server cannot have seen it."""
+        """One request, tried again once where the server cannot have seen it."""
         return await self.use(lambda session: session.request(method, params, call))
 
     async def use(self, work: Callable[[Session], Awaitable[T]]) -> T:
@@ -171,7 +174,7 @@ class Connection:
             )
         try:
             session = await self._try()
-        except (ConnectionLost, RpcError) as error:
+        except WireError as error:
             if not isinstance(error, AuthRequired):
                 self._failed(error.message)
             raise
@@ -188,14 +191,14 @@ class Connection:
             self._watcher = self._keep(self._watch(self._session))
 
     async def _try(self) -> Session:
-        """Open a session; where it is not known how, in the ways that are left, one after another."""
+        """Open a session; where it is not known how, in one way after another."""
         era, kind = self.memory.era, self.memory.kind
         channel, used = await self._make_channel(kind)
         try:
             session = await self._converse(channel, era)
         except AuthRequired:
             raise
-        except (ConnectionLost, RpcError) as error:
+        except WireError as error:
             session = await self._try_otherwise(error, era, used)
         self.memory.kind = used if kind is None else self.memory.kind
         self.memory.era = "modern" if session.modern else "handshake"
@@ -212,7 +215,7 @@ class Connection:
             channel, used = await self._make_channel("sse")
             try:
                 session = await self._converse(channel, "handshake")
-            except (ConnectionLost, RpcError):
+            except WireError:
                 raise error from None
             self.memory.kind = used
             return session
@@ -259,7 +262,7 @@ class Connection:
         """Keep open the stream on which a stateless server says what changed."""
         if not session.modern:
             for uri in self._subscriptions:
-                with contextlib.suppress(ConnectionLost, RpcError, TimeoutError):
+                with contextlib.suppress(WireError, TimeoutError):
                     await session.request("resources/subscribe", {"uri": uri}, Call(30))
             return
         wanted: dict[str, Any] = {
@@ -274,7 +277,7 @@ class Connection:
         pause = 1.0
         while self._session is session:
             started = time.monotonic()
-            with contextlib.suppress(ConnectionLost, RpcError, TimeoutError):
+            with contextlib.suppress(WireError, TimeoutError):
                 await session.request(
                     "subscriptions/listen", {"notifications": wanted}, Call(86_400)
                 )

@@ -36,8 +36,8 @@ def to_output(raw: Raw, is_valid: Any = None) -> ToolOutput:
         McpToolError: When the server says that the tool failed.
     """
     blocks = raw.get("content")
-    parts = [to_part(block) for block in blocks if isinstance(block, dict)] if isinstance(
-        blocks, list) else []
+    blocks = blocks if isinstance(blocks, list) else []
+    parts: list[Part] = [to_part(block) for block in blocks if isinstance(block, dict)]
     if raw.get("isError", raw.get("is_error")) is True:
         raise McpToolError(_as_text(parts) or "the server gives no reason", raw)
     meta: dict[str, Any] = {}
@@ -45,14 +45,14 @@ def to_output(raw: Raw, is_valid: Any = None) -> ToolOutput:
     if structured is not None:
         if is_valid is None or is_valid(structured):
             rest = [part for part in parts if not _repeats(part, structured)]
-            return ToolOutput(result=structured, parts=rest)
+            return ToolOutput(result=structured).with_parts(*rest)
         meta["hardpoint/warning"] = "the structured content does not fit the tool's output schema"
         if not parts:
             return ToolOutput(result=structured, structured=False, meta=meta)
     texts = [part.text for part in parts if isinstance(part, Text)]
     if len(texts) == len(parts):
         return ToolOutput(result="\n".join(texts), structured=False, meta=meta)
-    return ToolOutput(result=None, structured=False, parts=parts, meta=meta)
+    return ToolOutput(structured=False, meta=meta).with_parts(*parts)
 
 
 def to_part(block: Mapping[str, Any]) -> Part:

@@ -1,7 +1,7 @@
 """Who stands in front of a call: the client whose request it serves, while it is served.
 
-A tool of a server finds here whom to pass questions, progress and log lines to. Calls that no client
-stands in front of (library, command line, jobs) find nothing, and the server is told so.
+A tool of a server finds here whom to pass questions, progress and log lines to. Calls that no
+client stands in front of (library, command line, jobs) find nothing, and the server is told so.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _CONNECTIONS: Final = 256
 def make_client(
     url: str, *, auth: httpx2.Auth | None = None, user_agent: str = "hardpoint"
 ) -> httpx2.AsyncClient:
-    """A client for one server. Proxies and the environment play no part; redirects are not followed."""
+    """A client for one server. Proxies and the environment play no part."""
     import httpx2
 
     from hardpoint.net import SystemResolver, UrlGuard

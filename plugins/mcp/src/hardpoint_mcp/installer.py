@@ -1,4 +1,4 @@
-"""MCP servers as extensions: found, added, logged in to, switched on, removed by `tool_install` and its like."""
+"""MCP servers as extensions, for `tool_install` and its like."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class McpInstaller(Installer):
         ]
 
     async def install(self, entry: CatalogueEntry, context: JobContext) -> InstallState:
-        """Refused: a server is a program to run or a party to trust, and a model may not choose one."""
+        """Refused: a server is a program to run or a party to trust; no model chooses one."""
         raise NotAuthorized(
             f"the MCP server {entry.name!r} can only be added by an operator",
             hint=f"hardpoint mcp add {entry.name} -- COMMAND, or --url ADDRESS",
@@ -83,5 +83,3 @@ class McpInstaller(Installer):
         tools = sorted(definition.name for definition in toolset.definitions())
         status = "active" if toolset.error is None else "installed"
         return InstallState(name, self.kind, status, tools=tools, detail=toolset.error or "")
-
-

@@ -38,7 +38,7 @@ def assign(
     # Names that need no change come first: they keep their spelling whatever stands beside them.
     offered: dict[str, str] = {}
     taken: set[str] = set()
-    order = sorted(wanted, key=lambda original: (clean(wanted[original]) != wanted[original]))
+    order = sorted(wanted, key=lambda original: clean(wanted[original]) != wanted[original])
     for original in order:
         name = prefix + clean(wanted[original])
         if len(name) > LONGEST or _confusable(name) in taken:

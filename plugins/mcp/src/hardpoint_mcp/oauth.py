@@ -1,8 +1,8 @@
-"""Tokens for HTTP servers: kept, sent, refreshed once for all, and asked for only when a person is there.
+"""Tokens for HTTP servers: kept, sent, refreshed once for all, asked for when a person is there.
 
-The protocol itself (discovery, registration, PKCE, the checks of state and issuer) is the SDK's. It is
-imported only when a login or a refresh is due: a valid token is sent without it. This module is itself
-imported with the first HTTP server.
+The protocol itself (discovery, registration, PKCE, the checks of state and issuer) is the SDK's. It
+is imported only when a login or a refresh is due: a valid token is sent without it. This module is
+itself imported with the first HTTP server.
 """
 
 from __future__ import annotations
@@ -127,9 +127,7 @@ class SecretLogins:
         await self._set("access_token", login.access_token if login else None)
         await self._set("refresh_token", login.refresh_token if login else None)
         about = await self._about()
-        about["login"] = (
-            {"expires_at": login.expires_at, "scope": login.scope} if login else {}
-        )
+        about["login"] = {"expires_at": login.expires_at, "scope": login.scope} if login else {}
         await self._set("login", json.dumps(about))
 
     async def registration(self) -> Registration:
@@ -332,9 +330,7 @@ class _SdkStorage:
             return None
         left = None if login.expires_at is None else int(login.expires_at - time.time() - _EARLY)
         if self.provider is not None:
-            self.provider.context.token_expiry_time = (
-                None if left is None else time.time() + left
-            )
+            self.provider.context.token_expiry_time = None if left is None else time.time() + left
         return OAuthToken(
             access_token=login.access_token,
             refresh_token=login.refresh_token,

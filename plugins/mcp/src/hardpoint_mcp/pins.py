@@ -1,4 +1,4 @@
-"""What each tool said of itself when it was first allowed to run. A tool that says something else waits."""
+"""What each tool said of itself when it was first allowed to run. What says otherwise waits."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ from hardpoint_mcp.wire.channel import Message
 MIGRATIONS: Final = (
     "CREATE TABLE mcp_pins (server TEXT NOT NULL, tool TEXT NOT NULL, hash TEXT NOT NULL,"
     " definition TEXT NOT NULL, pinned_at REAL NOT NULL, PRIMARY KEY (server, tool))",
+)
+
+_KEEP: Final = (
+    "INSERT INTO mcp_pins (server, tool, hash, definition, pinned_at) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (server, tool) DO NOTHING"
+)
+_REPLACE: Final = (
+    "INSERT INTO mcp_pins (server, tool, hash, definition, pinned_at) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (server, tool) DO UPDATE SET hash = excluded.hash,"
+    " definition = excluded.definition, pinned_at = excluded.pinned_at"
 )
 
 
@@ -50,7 +60,9 @@ class Pins:
 
     def reload(self) -> None:
         """Read again: another process may have approved something."""
-        rows = self._namespace.query("SELECT server, tool, hash, definition, pinned_at FROM mcp_pins")
+        rows = self._namespace.query(
+            "SELECT server, tool, hash, definition, pinned_at FROM mcp_pins"
+        )
         pins = [
             Pin(
                 row["server"],
@@ -67,15 +79,8 @@ class Pins:
     def add(self, server: str, tool: str, definition: Message, *, replace: bool = False) -> None:
         """Keep this definition as the approved one."""
         pin = Pin(server, tool, fingerprint(definition), definition, time.time())
-        clash = (
-            "DO UPDATE SET hash = excluded.hash, definition = excluded.definition,"
-            " pinned_at = excluded.pinned_at"
-            if replace
-            else "DO NOTHING"
-        )
         changed = self._namespace.execute(
-            "INSERT INTO mcp_pins (server, tool, hash, definition, pinned_at) VALUES (?, ?, ?, ?, ?)"
-            f" ON CONFLICT (server, tool) {clash}",
+            _REPLACE if replace else _KEEP,
             (server, tool, pin.hash, json.dumps(definition), pin.pinned_at),
         )
         if changed:

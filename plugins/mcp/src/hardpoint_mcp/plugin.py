@@ -34,7 +34,9 @@ def hardpoint_register_extensions(registry: Any, config: Any) -> None:
 @hardpoint.hookimpl
 def hardpoint_register_commands(registry: Any) -> None:
     registry.register("mcp", "hardpoint_mcp.cli:mcp", "Add, import, test and inspect MCP servers.")
-    registry.register("serve", "hardpoint_mcp.cli_serve:serve", "Offer every tool as one MCP server.")
+    registry.register(
+        "serve", "hardpoint_mcp.cli_serve:serve", "Offer every tool as one MCP server."
+    )
 
 
 def _servers(config: Any) -> Any:

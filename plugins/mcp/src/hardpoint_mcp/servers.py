@@ -1,4 +1,4 @@
-"""All configured servers of one runtime: built from the table, started with it, stopped together."""
+"""All configured servers of one runtime: built from the table, started and stopped with it."""
 
 from __future__ import annotations
 
@@ -123,4 +123,4 @@ def standard_folders() -> Mapping[str, Path]:
     """Where this machine keeps things for Hardpoint."""
     from hardpoint.folders import folder
 
-    return {kind: folder(kind) for kind in ("cache", "state", "data")}  # type: ignore[arg-type]
+    return {kind: folder(kind) for kind in ("cache", "state", "data")}

@@ -1,4 +1,4 @@
-"""One tool of a server as a tool of Hardpoint. Its body is one request; what may run is decided before."""
+"""One tool of a server as a tool of Hardpoint. Its body is one request."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class McpToolset(Toolset):
         for warning in catalogue.warnings:
             logger.warning("%s", warning)
         self.remembered = Remembered(
-            tools=tuple(listed.raw for listed in catalogue.tools.values()),
+            tools=[listed.raw for listed in catalogue.tools.values()],
             capabilities=session.capabilities,
             instructions=session.instructions,
             info=session.info,

@@ -64,13 +64,13 @@ _SUSPICIOUS: Final = {
         r"other)\b.{0,40}\b(instruction|prompt|rule|message|direction|guideline)"
     ),
     "tells the model to hide something from the person": (
-        r"\b(do not|don't|never|without)\b.{0,40}\b(tell|telling|mention|mentioning|inform|informing"
-        r"|show|showing|reveal|notify|notifying|ask|asking|alert)\b.{0,40}"
+        r"\b(do not|don't|never|without)\b.{0,40}"
+        r"\b(tell|mention|inform|show|reveal|notify|ask|alert)(ing)?\b.{0,40}"
         r"\b(user|human|person|anyone|them|him|her)\b"
     ),
     "gives orders about other tools": (
-        r"\b(before|after|instead of|whenever|every time)\b.{0,60}\b(using|calling|call|use|invok\w+)\b"
-        r".{0,40}\b(any|other|another|this|every)\b.{0,20}\btools?\b.{0,80}\b(must|always|first|need)"
+        r"\b(before|after|instead of|whenever|every time)\b.{0,60}"
+        r"\b(using|calling|call|use|invok\w+)\b.{0,40}\b(any|other|another|this|every)\b.{0,20}\btools?\b.{0,80}\b(must|always|first|need)"
     ),
     "marks text as important for the model": (
         r"<\s*/?\s*(important|system|instructions?|secret|hidden|admin)\b[^>]*>"
@@ -88,8 +88,9 @@ _SUSPICIOUS: Final = {
         r"(https?://|[\w.+-]+@[\w-]+\.\w)"
     ),
 }
-_PATTERNS: Final = {what: re.compile(pattern, re.IGNORECASE | re.DOTALL)
-                    for what, pattern in _SUSPICIOUS.items()}
+_PATTERNS: Final = {
+    what: re.compile(pattern, re.IGNORECASE | re.DOTALL) for what, pattern in _SUSPICIOUS.items()
+}
 _LONGEST_SCANNED: Final = 20_000
 
 

@@ -1,4 +1,4 @@
-"""One configured server: its connections, its tools, its calls. Not who may call, nor how it is shown."""
+"""One configured server: its connections, its tools, its calls. Not who may call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import os
 import pathlib
 from collections.abc import Awaitable, Callable, Mapping, Set
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
@@ -30,6 +30,7 @@ LIST_TIMEOUT: Final = 60.0
 
 SecretReader = Callable[[str], Awaitable[str]]
 """The value of a stored secret by name; raises when there is none."""
+T = TypeVar("T")
 Auth = Callable[[str, ServerConfig], "httpx2.Auth | None"]
 
 
@@ -218,7 +219,7 @@ class Upstream:
             return attrs.evolve(made, warnings=(*page.warnings, *made.warnings))
 
         connection = self.connection(asker)
-        catalogue = await self._told(connection.use(work))
+        catalogue: Catalogue = await self._told(connection.use(work))
         self._learn(catalogue)
         if asker is None or connection is self._shared:
             self.catalogue, self.listed = catalogue, True
@@ -268,7 +269,7 @@ class Upstream:
     async def session(self, asker: Asker | None = None) -> Session:
         return await self._told(self.connection(asker).session())
 
-    async def _told(self, work: Awaitable[Any]) -> Any:
+    async def _told(self, work: Awaitable[T]) -> T:
         try:
             return await work
         except ExternalService as error:

@@ -1,7 +1,7 @@
 """Hardpoint's client under the official conformance suite: one scenario, named by the environment.
 
-The suite starts this program with the address of its server as last argument and judges what arrives
-there. What a scenario wants done is the table at the end; everything else is the client as it is.
+The suite starts this program with the address of its server as last argument and judges what
+arrives there. What a scenario wants done is the table at the end; the rest is the client as it is.
 """
 
 from __future__ import annotations
@@ -132,9 +132,7 @@ async def run(url: str) -> None:
             case "json-schema-2020-12-preservation":
                 catalogue = await upstream.refresh()
                 listed = catalogue.tools["json_schema_2020_12_tool"]
-                await call(
-                    upstream, "json_schema_echo", {"schema": listed.definition.parameters}
-                )
+                await call(upstream, "json_schema_echo", {"schema": listed.definition.parameters})
             case "initialize":
                 pass
             case _ if "add_numbers" in tools:

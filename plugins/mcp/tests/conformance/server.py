@@ -34,7 +34,10 @@ Context = ServerRequestContext[Any, Any]
 Params = types.CallToolRequestParams
 Handler = Callable[[Context, Params], Awaitable[Any]]
 
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAA"
+    "AABJRU5ErkJggg=="
+)
 SOUND = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 STATIC = "This is the content of the static text resource."
 EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
@@ -233,7 +236,9 @@ async def test_sampling(ctx: Context, params: Params) -> Any:
     return text(f"LLM response: {getattr(result.content, 'text', '')}")
 
 
-async def elicit(ctx: Context, message: str, properties: dict[str, Any], required: list[str]) -> Any:
+async def elicit(
+    ctx: Context, message: str, properties: dict[str, Any], required: list[str]
+) -> Any:
     schema = {"type": "object", "properties": properties, "required": required}
     result = await ctx.session.elicit_form(message, schema, related_request_id=ctx.request_id)
     return f"action={result.action}, content={json.dumps(result.content or {})}"
@@ -368,7 +373,9 @@ async def test_input_required_result_multi_round(ctx: Context, params: Params) -
         case None:
             return ask("round-1", step1=form("Step 1: What is your name?", name="string"))
         case "round-1":
-            return ask("round-2", step2=form("Step 2: What is your favorite color?", color="string"))
+            return ask(
+                "round-2", step2=form("Step 2: What is your favorite color?", color="string")
+            )
     return text("both rounds answered")
 
 

@@ -71,9 +71,7 @@ def form(request: ApprovalRequest) -> dict[str, Any]:
         "message": "\n".join(lines),
         "requestedSchema": {
             "type": "object",
-            "properties": {
-                "decision": {"type": "string", "title": "Decision", "oneOf": options}
-            },
+            "properties": {"decision": {"type": "string", "title": "Decision", "oneOf": options}},
             "required": ["decision"],
         },
     }

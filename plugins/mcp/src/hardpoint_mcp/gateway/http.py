@@ -1,16 +1,17 @@
-"""The gateway over streamable HTTP: which hosts, origins and tokens are let in; the rest is the SDK's."""
+"""The gateway over streamable HTTP: which hosts, origins and tokens are let in."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ipaddress
 import itertools
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 from mcp.server.streamable_http import EventMessage, EventStore
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from hardpoint.errors import ConfigError
@@ -42,7 +43,7 @@ def check_reachable(config: ServeConfig, host: str) -> None:
         return
     raise ConfigError(
         f"serving on {host!r} would let anybody in who can reach it",
-        hint="configure [mcp.serve.clients] with tokens, or [mcp.serve.oauth]; or serve on 127.0.0.1",
+        hint="configure tokens in [mcp.serve.clients], or [mcp.serve.oauth]; or serve on 127.0.0.1",
     )
 
 
@@ -86,11 +87,11 @@ def build_app(gateway: Gateway, host: str, port: int) -> ASGIApp:
     """The ASGI application of a gateway."""
     config = gateway.config
     check_reachable(config, host)
-    routes: list[Any] = []
+    routes: list[Route] = []
     if config.oauth is not None:
         from hardpoint_mcp.gateway.tokens import metadata_routes
 
-        routes = metadata_routes(config.oauth)
+        routes += metadata_routes(config.oauth)
     app: ASGIApp = gateway.server.streamable_http_app(
         streamable_http_path=PATH,
         event_store=Events(),
@@ -108,12 +109,17 @@ def build_app(gateway: Gateway, host: str, port: int) -> ASGIApp:
 
 
 async def serve_http(
-    gateway: Gateway, host: str, port: int, ready: asyncio.Event | None = None
+    gateway: Gateway, host: str, port: int, ready: Callable[[], None] = lambda: None
 ) -> None:
-    """Serve until the process is told to stop."""
+    """Serve until the process is told to stop; `ready` is called once clients can connect."""
     import uvicorn
 
-    server = uvicorn.Server(
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            ready()
+
+    server = Server(
         uvicorn.Config(
             build_app(gateway, host, port),
             host=host,
@@ -126,12 +132,7 @@ async def serve_http(
     )
     gateway.start()
     try:
-        serving = asyncio.ensure_future(server.serve())
-        if ready is not None:
-            while not server.started and not serving.done():
-                await asyncio.sleep(0.01)
-            ready.set()
-        await serving
+        await server.serve()
     finally:
         gateway.stop()
 

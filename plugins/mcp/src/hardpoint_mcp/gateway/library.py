@@ -1,4 +1,4 @@
-"""The servers' resources and prompts under the gateway's names, and the way back to their owners."""
+"""The servers' resources and prompts under the gateway's names, and the way back."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ class _Shelf:
 class Library:
     """Lists of all servers, kept for a while, and the routes that follow from them."""
 
-    def __init__(
-        self, toolsets: Mapping[str, McpToolset], mode: PrefixMode, ttl: float
-    ) -> None:
+    def __init__(self, toolsets: Mapping[str, McpToolset], mode: PrefixMode, ttl: float) -> None:
         self._toolsets = toolsets
         self._mode = mode
         self._ttl = ttl
@@ -177,14 +175,13 @@ class Library:
         if len(owners) > 1:
             choices = ", ".join(f"{_SCHEME}{toolset.name}/{uri}" for toolset in owners)
             raise RpcError(
-                INVALID_PARAMS, f"several servers have this resource; use one of {choices}",
+                INVALID_PARAMS,
+                f"several servers have this resource; use one of {choices}",
                 {"uri": uri},
             )
         return owners[0].upstream, uri
 
-    async def _owners(
-        self, kind: Kind, fits: Callable[[Message], bool]
-    ) -> list[McpToolset]:
+    async def _owners(self, kind: Kind, fits: Callable[[Message], bool]) -> list[McpToolset]:
         found = []
         for toolset in self._toolsets.values():
             if self._has(toolset, kind.capability):

@@ -1,8 +1,8 @@
 """Calls that wait for the client's answer between two requests of it.
 
 A client of 2026-07-28 is asked by a result: it answers by calling again, with the answers and the
-state that it was given. The call itself goes on meanwhile, parked under a nonce that fits once. That
-the state was made here, for this request and this principal, is checked by the SDK's boundary.
+state that it was given. The call itself goes on meanwhile, parked under a nonce that fits once.
+That the state was made here, for this request and this principal, the SDK's boundary checks.
 """
 
 from __future__ import annotations
@@ -141,9 +141,7 @@ _NEEDS: Final = {
 ASKABLE: Final = frozenset(_NEEDS.values())
 
 
-def refuse_undeclared(
-    capabilities: Mapping[str, Any], questions: Mapping[str, Message]
-) -> None:
+def refuse_undeclared(capabilities: Mapping[str, Any], questions: Mapping[str, Message]) -> None:
     """Raise `RpcError` for a question that the client did not declare to answer."""
     for question in questions.values():
         method = str(question.get("method")) if isinstance(question, Mapping) else "?"

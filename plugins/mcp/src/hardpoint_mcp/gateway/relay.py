@@ -18,7 +18,7 @@ _LONGEST_QUEUE = 1000
 
 
 class Relay:
-    """The way back to the client for one request. A later request of the same call may take it over."""
+    """The way back to the client for one request; a later one of the same call takes it over."""
 
     def __init__(self, session: ServerSession, request_id: Any, log_level: str | None) -> None:
         self.session = session

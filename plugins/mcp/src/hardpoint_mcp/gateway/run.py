@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from hardpoint import ApprovalRequest, Approver, Decision, JobContext, Pending, Runtime
@@ -23,7 +23,7 @@ class NobodyHere(Approver):
 
 
 def make_runtime(config: Any, **options: Any) -> Runtime:
-    """A runtime whose questions go to the clients. A terminal, should there be one, is not asked."""
+    """A runtime whose questions go to the clients. A terminal, if there is one, is not asked."""
     settings = _settings(config)
     approver: Approver = FrontApprover() if settings.approvals == "ask" else NobodyHere()
     options = {"in_memory": False, "installed_plugins": True, **options}
@@ -51,7 +51,7 @@ async def serve(
     runtime: Runtime,
     address: tuple[str, int] | None = None,
     *,
-    ready: asyncio.Event | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve a runtime over HTTP at an address, or else over stdio."""
     async with runtime:

@@ -1,4 +1,4 @@
-"""What each MCP request means at the gateway. The SDK's server below carries it; nothing is parsed twice."""
+"""What each MCP request means at the gateway. The SDK's server below carries it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from mcp.server.subscriptions import (
     PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
+    ServerEvent,
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
@@ -27,6 +28,7 @@ from mcp_types import methods as specified
 from hardpoint import JobContext, Runtime, ToolCall, ToolNotFound
 from hardpoint.errors import ExternalService, HardpointError, ToolTimeout
 from hardpoint_mcp.config import ServeConfig
+from hardpoint_mcp.content import as_text
 from hardpoint_mcp.front import Front, current_front
 from hardpoint_mcp.gateway import tools as shown
 from hardpoint_mcp.gateway.clients import Client, Context, HandshakeAsker, declared, identify
@@ -44,6 +46,12 @@ logger = logging.getLogger(__name__)
 _OF_ONE_HOP: Final = versions.ENVELOPE | {versions.SERVER_KEY}
 _MODERN_ONLY: Final = ("resultType", "ttlMs", "cacheScope")
 _DEBOUNCE: Final = 0.1
+_CHANGES: Final[Mapping[str, tuple[ServerEvent, Any]]] = {
+    "tools": (ToolsListChanged(), types.ToolListChangedNotification()),
+    "prompts": (PromptsListChanged(), types.PromptListChangedNotification()),
+    "resources": (ResourcesListChanged(), types.ResourceListChangedNotification()),
+}
+"""How clients are told: on a stream that they listen to, or in a session."""
 
 
 @attrs.define(eq=False)
@@ -193,8 +201,11 @@ class Gateway:
     def _finished(self, ctx: Context, result: Message, modern: bool) -> Message:
         result = dict(result)
         meta = result.get("_meta")
-        meta = {k: v for k, v in meta.items() if k != versions.SERVER_KEY} if isinstance(
-            meta, dict) else {}
+        meta = (
+            {k: v for k, v in meta.items() if k != versions.SERVER_KEY}
+            if isinstance(meta, dict)
+            else {}
+        )
         if not modern:
             for key in _MODERN_ONLY:
                 result.pop(key, None)
@@ -246,7 +257,7 @@ class Gateway:
         result = await parked.proceed()
         await parked.relay.flush()
         if not isinstance(result, Questions):
-            return result
+            return dict(result)
         return {
             "resultType": "input_required",
             "inputRequests": dict(result),
@@ -269,8 +280,11 @@ class Gateway:
                 name, arguments = str(arguments.get("name")), arguments.get("arguments") or {}
         tool = self.tools.get(name, request.client)
         if tool is None:
-            near = [n for n in self.runtime.registry.close_names(name)
-                    if self.tools.get(n, request.client) is not None]
+            near = [
+                n
+                for n in self.runtime.registry.close_names(name)
+                if self.tools.get(n, request.client) is not None
+            ]
             hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}{hint}")
         context = JobContext(user_id=request.client.user, session_id=request.client.session)
@@ -296,7 +310,7 @@ class Gateway:
             for tool in self.tools.find(query, request.client)
         ]
         return {
-            "content": [{"type": "text", "text": shown.as_text(found)}],
+            "content": [{"type": "text", "text": as_text(found)}],
             "structuredContent": {"tools": found},
         }
 
@@ -443,14 +457,10 @@ class Gateway:
         self._in_background(self._tell_everybody(what))
 
     async def _tell_everybody(self, what: str) -> None:
-        event, method = {
-            "tools": (ToolsListChanged(), "send_tool_list_changed"),
-            "prompts": (PromptsListChanged(), "send_prompt_list_changed"),
-            "resources": (ResourcesListChanged(), "send_resource_list_changed"),
-        }[what]
+        event, notification = _CHANGES[what]
         await self.bus.publish(event)
         for owner, session in list(self._sessions.items()):
-            await self._say(owner, getattr(session, method))
+            await self._say(owner, session.send_notification, notification)
 
     async def _updated(self, uris: set[str]) -> None:
         for uri in uris:
@@ -458,12 +468,12 @@ class Gateway:
             for owner in self._subscriptions.get(uri, set()).copy():
                 session = self._sessions.get(owner)
                 if session is not None:
-                    await self._say(owner, lambda s=session, u=uri: s.send_resource_updated(u))
+                    await self._say(owner, session.send_resource_updated, uri)
 
-    async def _say(self, owner: object, send: Callable[[], Awaitable[None]]) -> None:
+    async def _say(self, owner: object, send: Callable[..., Awaitable[None]], what: Any) -> None:
         try:
             async with asyncio.timeout(5):
-                await send()
+                await send(what)
         except Exception as error:  # the client has gone; it is told nothing any more
             logger.debug("a client is gone: %s", error)
             self._sessions.pop(owner, None)

@@ -186,7 +186,7 @@ def _is_untouched(output: ToolOutput, front: Front) -> bool:
 
 
 def _faithful(raw: Message, output: ToolOutput, leaks: Any) -> Message:
-    """The server's own answer, apart from what was for this hop, and what did not fit its schema."""
+    """The server's own answer, without what was for this hop or does not fit its schema."""
     result = {key: value for key, value in raw.items() if key not in ("_meta", "isError")}
     content = result.get("content")
     blocks = list(content) if isinstance(content, list) else []
@@ -197,7 +197,7 @@ def _faithful(raw: Message, output: ToolOutput, leaks: Any) -> Message:
     result["content"] = [_scanned_extras(block, leaks) for block in blocks]
     if isinstance(raw.get("_meta"), dict):
         passed = {key: value for key, value in raw["_meta"].items() if key != SERVER_KEY}
-        passed, findings = leaks.redact_value(passed)
+        passed, _ = leaks.redact_value(passed)
         result["_meta"] = passed
     return result
 

@@ -1,1 +1,1 @@
-"""The client's side of the MCP wire: channels, eras, requests. Knows servers, not tools or rules."""
+"""The client's side of the wire: channels, eras, requests. Knows servers, not tools or rules."""

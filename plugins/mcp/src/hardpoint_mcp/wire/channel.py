@@ -34,17 +34,13 @@ class Exchange:
 
     def progress(self, params: Message) -> None:
         done, total, text = (params.get(key) for key in ("progress", "total", "message"))
-        if self.on_progress is None or not _is_number(done):
-            return
-        self.on_progress(
-            done,
-            total if _is_number(total) else None,
-            text[:2000] if isinstance(text, str) else None,
-        )
+        done, total = _number(done), _number(total)
+        if self.on_progress is not None and done is not None:
+            self.on_progress(done, total, text[:2000] if isinstance(text, str) else None)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 class Channel(abc.ABC):
@@ -88,8 +84,9 @@ class Channel(abc.ABC):
     async def aclose(self) -> None:
         """Close the way and whatever was started for it. Never raises, ends in bounded time."""
 
-    def set_version(self, version: str | None) -> None:
+    def set_version(self, version: str) -> None:
         """Told when the protocol version is settled, for what a transport sends by itself."""
+        self._version: str | None = version
 
     @property
     def last_words(self) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any
 
 from hardpoint_mcp.wire.channel import Channel, Exchange, Message
-from hardpoint_mcp.wire.errors import ConnectionLost, RpcError
+from hardpoint_mcp.wire.errors import BadAnswer, ConnectionLost, RpcError, WireError
 
 _UNCANCELLABLE = ("initialize", "server/discover")
 
@@ -37,9 +37,7 @@ class DuplexChannel(Channel):
         self._open(exchange)
         if exchange.on_progress is not None:
             params = params | {"_meta": {**params.get("_meta", {}), "progressToken": exchange.id}}
-        message = {
-            "jsonrpc": "2.0", "id": exchange.id, "method": exchange.method, "params": params
-        }
+        message = {"jsonrpc": "2.0", "id": exchange.id, "method": exchange.method, "params": params}
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[exchange.id] = future
         try:
@@ -56,7 +54,7 @@ class DuplexChannel(Channel):
             future.cancel()
 
     async def notify(self, method: str, params: Message, headers: Mapping[str, str]) -> None:
-        with contextlib.suppress(ConnectionLost, RpcError):
+        with contextlib.suppress(WireError):
             await self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     # what arrives ------------------------------------------------------------------------------
@@ -93,10 +91,10 @@ class DuplexChannel(Channel):
         elif isinstance(message.get("result"), dict):
             future.set_result(message["result"])
         else:
-            future.set_exception(ConnectionLost("the server sent an answer without a result"))
+            future.set_exception(BadAnswer("the server sent an answer without a result"))
 
     async def _reply(self, answer: Awaitable[Message]) -> None:
-        with contextlib.suppress(ConnectionLost, RpcError):
+        with contextlib.suppress(WireError):
             await self._send(await answer)
 
     # the end -----------------------------------------------------------------------------------

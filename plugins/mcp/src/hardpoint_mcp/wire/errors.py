@@ -20,7 +20,15 @@ UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 
 
-class RpcError(ExternalService):
+class WireError(ExternalService):
+    """A request to a server came to nothing."""
+
+
+class BadAnswer(WireError):
+    """What came back is no answer; the connection itself is fine."""
+
+
+class RpcError(WireError):
     """The server answered a request with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -43,7 +51,7 @@ class RpcError(ExternalService):
         )
 
 
-class ConnectionLost(ExternalService):
+class ConnectionLost(WireError):
     """The server is gone, or was never there.
 
     `sent` is False only when the request certainly never left, so that trying again is safe.

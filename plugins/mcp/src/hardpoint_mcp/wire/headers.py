@@ -20,7 +20,19 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 # Keywords under which JSON Schema keeps further schemas, by the shape of their value. `properties`
 # is apart: only through it does a header stand for one argument.
 _ONE = frozenset(
-    ["items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties", "not", "if", "then", "else", "contentSchema"]
+    [
+        "items",
+        "contains",
+        "unevaluatedItems",
+        "additionalProperties",
+        "propertyNames",
+        "unevaluatedProperties",
+        "not",
+        "if",
+        "then",
+        "else",
+        "contentSchema",
+    ]
 )
 _LIST = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _MAP = frozenset(("patternProperties", "dependentSchemas", "$defs", "definitions"))
@@ -44,7 +56,9 @@ def _positions(schema: Any) -> Iterator[tuple[Path | None, dict[str, Any]]]:
         yield path, node
         for keyword, value in node.items():
             if keyword == "properties" and isinstance(value, dict):
-                stack += ((None if path is None else (*path, key), sub) for key, sub in value.items())
+                stack += (
+                    (None if path is None else (*path, key), sub) for key, sub in value.items()
+                )
             elif keyword in _ONE:
                 stack.append((None, value))
             elif keyword in _LIST and isinstance(value, list):

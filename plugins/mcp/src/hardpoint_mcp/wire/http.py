@@ -1,7 +1,7 @@
 """A server behind streamable HTTP: one POST for each message, answers as JSON or as a stream.
 
-A request lives in the task of whoever makes it: its failure, its cancellation and the questions that
-arrive on its stream belong to that call and to no other.
+A request lives in the task of whoever makes it: its failure, its cancellation and the questions
+that arrive on its stream belong to that call and to no other.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from hardpoint_mcp.wire.errors import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     AuthRequired,
+    BadAnswer,
     ConnectionLost,
     RpcError,
     SessionLost,
+    WireError,
     plain,
 )
+from hardpoint_mcp.wire.versions import MODERN
 
 if TYPE_CHECKING:
     import httpx2
@@ -34,7 +37,13 @@ VERSION_HEADER = "mcp-protocol-version"
 _ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 _RECONNECTS = 2
 _LONGEST_RETRY = 30.0
-_AUTH_WORDS = ("unauthorized", "invalid_token", "authentication", "not authenticated", "auth required")
+_AUTH_WORDS = (
+    "unauthorized",
+    "invalid_token",
+    "authentication",
+    "not authenticated",
+    "auth required",
+)
 
 
 class HttpChannel(Channel):
@@ -64,9 +73,7 @@ class HttpChannel(Channel):
     async def start(self) -> None:
         self._client = self._make_client()
 
-    def set_version(self, version: str | None) -> None:
-        from hardpoint_mcp.wire.versions import MODERN
-
+    def set_version(self, version: str) -> None:
         self._version = version
         self._stateless = version in MODERN
 
@@ -76,9 +83,7 @@ class HttpChannel(Channel):
         self._open(exchange)
         if exchange.on_progress is not None:
             params = params | {"_meta": {**params.get("_meta", {}), "progressToken": exchange.id}}
-        message = {
-            "jsonrpc": "2.0", "id": exchange.id, "method": exchange.method, "params": params
-        }
+        message = {"jsonrpc": "2.0", "id": exchange.id, "method": exchange.method, "params": params}
         stateless = self._stateless
         try:
             return await self._post(message, exchange, headers)
@@ -93,7 +98,7 @@ class HttpChannel(Channel):
 
     async def notify(self, method: str, params: Message, headers: Mapping[str, str]) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": params}
-        with contextlib.suppress(ConnectionLost, RpcError):
+        with contextlib.suppress(WireError):
             await self._post(message, None, headers)
         if method == "notifications/initialized" and self._session is not None:
             self._keep_task(self._listen())
@@ -137,7 +142,9 @@ class HttpChannel(Channel):
             if exchange is None:
                 return {}
             if response.status_code == 202:
-                raise RpcError(INVALID_REQUEST, "the server took the request and will not answer it")
+                raise RpcError(
+                    INVALID_REQUEST, "the server took the request and will not answer it"
+                )
             if exchange.method == "initialize":
                 self._session = response.headers.get(SESSION_HEADER) or self._session
             kind = _content_type(response)
@@ -147,9 +154,10 @@ class HttpChannel(Channel):
                 cursor = _Cursor()
                 answer = await self._follow(response, exchange, cursor)
                 return answer if answer is not None else await self._resume(exchange, cursor)
-            raise ConnectionLost(
+            text = plain((await self._read(response, 4000)).decode("utf-8", "replace"), 200)
+            raise BadAnswer(
                 f"the server answered with {plain(kind, 80) or 'no content type'} where JSON or an"
-                f" event stream belongs: {plain((await self._read(response, 4000)).decode(errors='replace'), 200)}"
+                f" event stream belongs: {text}"
             )
 
     @contextlib.asynccontextmanager
@@ -180,8 +188,8 @@ class HttpChannel(Channel):
         except httpx2.SSEError as error:
             raise ConnectionLost(f"the event stream of {self._origin} broke: {error}") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-            what = f"the connection to {self._origin} broke: {plain(str(error)) or type(error).__name__}"
-            raise ConnectionLost(what) from error
+            why = plain(str(error)) or type(error).__name__
+            raise ConnectionLost(f"the connection to {self._origin} broke: {why}") from error
 
     @property
     def _origin(self) -> str:
@@ -199,7 +207,7 @@ class HttpChannel(Channel):
             )
         body = await self._read(response, 64_000)
         if _content_type(response) == "application/json":
-            with contextlib.suppress(ConnectionLost):
+            with contextlib.suppress(BadAnswer):
                 message = _parse(body)
                 error = message.get("error") if isinstance(message, dict) else None
                 if isinstance(error, dict) and isinstance(error.get("code"), int):
@@ -230,7 +238,7 @@ class HttpChannel(Channel):
             if limit is not None and size > limit:
                 break
             if size > self._max_message:
-                raise ConnectionLost(
+                raise BadAnswer(
                     f"{self._origin} sent a message of more than {self._max_message} bytes"
                 )
         return b"".join(pieces)
@@ -239,9 +247,10 @@ class HttpChannel(Channel):
         if isinstance(message, dict):
             if "error" in message:
                 raise RpcError.from_wire(message["error"])
-            if isinstance(message.get("result"), dict):
-                return message["result"]
-        raise ConnectionLost("the server sent an answer without a result")
+            result = message.get("result")
+            if isinstance(result, dict):
+                return result
+        raise BadAnswer("the server sent an answer without a result")
 
     # streams -----------------------------------------------------------------------------------
 
@@ -258,7 +267,7 @@ class HttpChannel(Channel):
                     continue
                 try:
                     message = _parse(event.data)
-                except ConnectionLost:
+                except BadAnswer:
                     self.noise += 1
                     continue
                 if not isinstance(message, dict):
@@ -281,7 +290,7 @@ class HttpChannel(Channel):
 
     async def _reply(self, answer: Any) -> None:
         message = await answer
-        with contextlib.suppress(ConnectionLost, RpcError):
+        with contextlib.suppress(WireError):
             await self._post(message, None, {})
 
     async def _resume(self, exchange: Exchange, cursor: _Cursor) -> Message:
@@ -353,7 +362,7 @@ def _parse(data: bytes | str) -> Any:
     try:
         return json.loads(data.decode("utf-8", "replace") if isinstance(data, bytes) else data)
     except (ValueError, RecursionError) as error:
-        raise ConnectionLost("the server sent something that is not JSON") from error
+        raise BadAnswer("the server sent something that is not JSON") from error
 
 
 def _names_session(error: Message) -> bool:

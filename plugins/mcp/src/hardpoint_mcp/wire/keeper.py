@@ -5,7 +5,7 @@
 The parent holds the other end of the pipe LIFE_FD and never writes to it. When that end closes,
 because the parent closed it or because the parent was killed, the server has GRACE_SECONDS to end
 by itself, as long again after SIGTERM, and is killed then. So is whatever the server started: the
-keeper is the reaper of its descendants, so that even one that left the process group stays in reach.
+keeper is the reaper of its descendants, so that one that left the process group stays in reach.
 The keeper's exit code is the server's, or 128 plus the signal's number.
 """
 
@@ -86,11 +86,17 @@ def main() -> int:
         os.setpgid(0, 0)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
+        for number in (
+            signal.SIGINT,
+            signal.SIGTERM,
+            signal.SIGHUP,
+            signal.SIGCHLD,
+            signal.SIGPIPE,
+        ):
             signal.signal(number, signal.SIG_DFL)
         os.closerange(3, max(life, woken, wake) + 1)
         try:
-            os.execvp(command[0], command)
+            os.execvp(command[0], command)  # noqa: S606  # what a keeper is for
         except OSError as error:
             os.write(2, f"cannot start {command[0]!r}: {error.strerror}\n".encode())
             os._exit(127)

@@ -17,6 +17,7 @@ from hardpoint_mcp.wire.errors import (
     INVALID_REQUEST,
     UNSUPPORTED_VERSION,
     AuthRequired,
+    BadAnswer,
     ConnectionLost,
     RpcError,
 )
@@ -69,7 +70,7 @@ class Call:
     on_log: Callable[[Message], None] | None = None
     meta: Mapping[str, Any] = attrs.field(factory=dict)
     first_answers: Any = None
-    """Answers that the client in front sent along unasked; the server decides what they are worth."""
+    """Answers that the client in front sent along unasked; what they are worth, the server says."""
 
 
 @attrs.frozen
@@ -154,6 +155,8 @@ class Session:
                 except ConnectionLost as error:
                     if not (error.sent and self.channel.each_request_alone):
                         raise
+                except BadAnswer:
+                    pass  # a web page, for example: no sign of the new way
             return await (handshake or self._old_way())
         finally:
             for attempt in (probe, handshake):
@@ -248,18 +251,21 @@ class Session:
                 await self.relist()
         raise AssertionError("unreachable")
 
-    async def _answered(
-        self, params: Message, result: Message, asker: _Paused | None
-    ) -> Message:
+    async def _answered(self, params: Message, result: Message, asker: _Paused | None) -> Message:
         """The parameters of the next round."""
         questions = result.get("inputRequests")
         questions = questions if isinstance(questions, dict) else {}
         params = {k: v for k, v in params.items() if k not in ("inputResponses", "requestState")}
         if questions:
             if asker is None:
-                what = ", ".join(sorted({str(q.get("method")) for q in questions.values()
-                                         if isinstance(q, dict)}))
-                raise RpcError(INVALID_REQUEST, f"the server asks for {what}, and nobody is there to answer")
+                what = ", ".join(
+                    sorted(
+                        {str(q.get("method")) for q in questions.values() if isinstance(q, dict)}
+                    )
+                )
+                raise RpcError(
+                    INVALID_REQUEST, f"the server asks for {what}, and nobody is there to answer"
+                )
             params["inputResponses"] = dict(await asker.ask(questions))
         if isinstance(result.get("requestState"), str):
             params["requestState"] = result["requestState"]
@@ -300,7 +306,7 @@ class Session:
         max_items: int = 10_000,
         max_bytes: int = 32 * 1024 * 1024,
     ) -> Page:
-        """All pages of a list. What goes beyond a bound, or round in circles, is cut with a warning."""
+        """All pages of a list. What exceeds a bound, or goes in circles, is cut with a warning."""
         items: list[Message] = []
         warnings: list[str] = []
         seen: set[str] = set()

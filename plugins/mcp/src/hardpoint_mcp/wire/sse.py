@@ -1,4 +1,4 @@
-"""A server behind the HTTP+SSE transport of 2024: one stream to listen to, one address to post to."""
+"""A server behind HTTP+SSE, the transport of 2024: one stream to read, one address to post to."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from hardpoint_mcp.wire.channel import DEFAULT_MAX_MESSAGE, Message
 from hardpoint_mcp.wire.duplex import DuplexChannel
-from hardpoint_mcp.wire.errors import ConnectionLost, plain
+from hardpoint_mcp.wire.errors import BadAnswer, ConnectionLost, plain
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,8 @@ class StdioChannel(DuplexChannel):
         life_read, life_write = os.pipe()
         keeper = [sys.executable, "-I", "-S", str(_KEEPER), str(life_read), str(self._grace)]
         try:
-            self._process = process = subprocess.Popen(
+            # Blocks for as long as a fork takes; the loop's own way costs a thread for each process.
+            self._process = process = subprocess.Popen(  # noqa: ASYNC220
                 keeper + self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -139,7 +140,7 @@ class StdioChannel(DuplexChannel):
         future = self._waiting.get(owners[0]) if len(owners) == 1 else None
         if future is not None and not future.done():
             what = f"the server sent a message of more than {limit} bytes"
-            future.set_exception(ConnectionLost(what))
+            future.set_exception(BadAnswer(what))
 
     def _lost(self, reason: str) -> None:
         super()._lost(reason)

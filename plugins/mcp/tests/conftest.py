@@ -1,0 +1,294 @@
+"""What the tests share: fake servers as commands and over HTTP, and clients that are closed again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from hardpoint import JobContext
+from hardpoint_mcp.client import McpClient
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def a_home_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes what belongs to the person who runs it."""
+    monkeypatch.setenv("HARDPOINT_HOME", str(tmp_path / "hardpoint"))
+    monkeypatch.setenv("HARDPOINT_LOAD_PLUGINS", "mcp")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / ".config"))
+    (tmp_path / "home").mkdir()
+
+
+@pytest.fixture
+def fake() -> Callable[..., list[str]]:
+    """The command of a server that behaves as told."""
+
+    def command(*behaviours: str) -> list[str]:
+        return [sys.executable, "-I", "-S", str(HERE / "fake_server.py"), *behaviours]
+
+    return command
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Callable[..., Awaitable[McpClient]]]:
+    """`McpClient.connect` with short times; everything is closed at the end."""
+    clients: list[McpClient] = []
+
+    async def make(server: Any, **options: Any) -> McpClient:
+        options = {"startup_timeout": 20, "timeout": 10, **options}
+        client = McpClient.of(server, name="fake", **options)
+        clients.append(client)
+        await client.__aenter__()
+        return client
+
+    yield make
+    for client in clients:
+        await client.aclose()
+
+
+@pytest.fixture
+def context() -> JobContext:
+    return JobContext(user_id="ana", session_id="s1")
+
+
+# HTTP ------------------------------------------------------------------------------------------
+
+
+@attrs.define
+class Reply:
+    """What a fake HTTP server answers."""
+
+    status: int = 200
+    body: Any = b""
+    """Bytes, a JSON value, or an async iterator of bytes."""
+    headers: dict[str, str] = attrs.field(factory=dict)
+    drop: bool = False
+    """Close the connection without a word."""
+
+
+@attrs.define
+class Seen:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+Answer = Callable[[Seen], Reply | Awaitable[Reply]]
+
+
+class FakeHttp:
+    """A server on loopback that answers as its function says, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.seen: list[Seen] = []
+        self.answer: Answer = lambda request: Reply(404)
+        self.url = ""
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, answer: Answer, port: int = 0) -> str:
+        self.answer = answer
+        self._server = await asyncio.start_server(self._client, "127.0.0.1", port)
+        port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}/mcp"
+        return self.url
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._server.wait_closed()
+            self._server = None
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        method, path, _ = head[0].split(" ")
+        headers = {
+            name.lower(): value
+            for name, _, value in (line.partition(": ") for line in head[1:] if line)
+        }
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        request = Seen(method, path, headers, body)
+        self.seen.append(request)
+        answer = self.answer(request)
+        reply = await answer if isinstance(answer, Awaitable) else answer
+        if reply.drop:
+            return
+        await self._write(writer, reply)
+
+    async def _write(self, writer: asyncio.StreamWriter, reply: Reply) -> None:
+        body, headers = reply.body, dict(reply.headers)
+        streamed = not isinstance(body, bytes) and hasattr(body, "__aiter__")
+        if not streamed and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            headers.setdefault("content-type", "application/json")
+        if not streamed:
+            headers["content-length"] = str(len(body))
+        lines = [f"HTTP/1.1 {reply.status} Status", "connection: close"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+        if streamed:
+            await writer.drain()
+            async for piece in body:
+                writer.write(piece)
+                await writer.drain()
+        else:
+            writer.write(body)
+            await writer.drain()
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[FakeHttp]:
+    server = FakeHttp()
+    yield server
+    await server.stop()
+
+
+def event(message: Any, **fields: Any) -> bytes:
+    """One server-sent event."""
+    lines = [f"{name}: {value}" for name, value in fields.items()]
+    data = message if isinstance(message, str) else json.dumps(message)
+    return ("\n".join([*lines, f"data: {data}"]) + "\n\n").encode()
+
+
+@pytest.fixture
+def sse() -> Callable[..., Reply]:
+    """A stream of events; an awaitable among them is awaited."""
+
+    def make(*events: Any) -> Reply:
+        async def stream() -> AsyncIterator[bytes]:
+            for one in events:
+                if isinstance(one, bytes):
+                    yield one
+                else:
+                    await one
+
+        return Reply(200, stream(), {"content-type": "text/event-stream"})
+
+    return make
+
+
+def old_server(request: Seen, **tools: Any) -> Reply:
+    """A well-behaved server of the handshake era, with a session; a tool is a function."""
+    if request.method == "DELETE":
+        return Reply(200)
+    if request.method != "POST":
+        return Reply(405)
+    message = request.json
+    head = {"jsonrpc": "2.0", "id": message.get("id")}
+    match message.get("method"):
+        case "initialize":
+            result: Any = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "old", "version": "1"},
+            }
+            return Reply(200, head | {"result": result}, {"mcp-session-id": "session-1"})
+        case "tools/list":
+            listed = [{"name": name, "inputSchema": {"type": "object"}} for name in tools]
+            return Reply(200, head | {"result": {"tools": listed}})
+        case "tools/call":
+            made = tools[message["params"]["name"]](request, head)
+            return made if isinstance(made, Reply) else Reply(200, head | {"result": made})
+        case method if "id" not in message:
+            assert method is None or method.startswith("notifications/") or "result" in message
+            return Reply(202)
+    return Reply(200, head | {"error": {"code": -32601, "message": "Method not found"}})
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": value}]}
+
+
+@pytest.fixture
+def kit() -> Any:
+    """The helpers of this file, for test modules."""
+
+    class Kit:
+        Reply = Reply
+        Seen = Seen
+        event = staticmethod(event)
+        old_server = staticmethod(old_server)
+        text = staticmethod(text)
+
+    return Kit
+
+
+# processes -------------------------------------------------------------------------------------
+
+
+def processes_with(mark: str) -> list[int]:
+    """The processes whose environment holds a mark: everything a marked server started."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                data = Path(f"/proc/{name}/environ").read_bytes()
+                if mark.encode() in data and not _is_zombie(name):
+                    found.append(int(name))
+    return found
+
+
+def _is_zombie(pid: str) -> bool:
+    stat = Path(f"/proc/{pid}/stat").read_text("latin-1")
+    return stat.rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """A text to put into a server's environment, so that all its processes can be found."""
+    name = f"hardpoint-test-{os.urandom(6).hex()}"
+    yield name
+    for pid in processes_with(name):
+        with contextlib.suppress(OSError):
+            os.kill(pid, 9)
+
+
+@pytest.fixture
+def alive() -> Callable[[str], list[int]]:
+    return processes_with
+
+
+async def eventually(check: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """Wait until something is true; what it was in the end."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not (value := check()) and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(0.02)
+    return value
+
+
+@pytest.fixture
+def wait_until() -> Callable[..., Awaitable[Any]]:
+    return eventually
