@@ -10,23 +10,15 @@ import functools
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import resources
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 from hardpoint.errors import ConfigError
-from hardpoint.net import (
-    AllowList,
-    AllowPattern,
-    Basic,
-    Bearer,
-    Binding,
-    Header,
-    Location,
-    Query,
-    UrlPath,
-)
 from hardpoint_wasm.limits import MIB
+
+if TYPE_CHECKING:
+    from hardpoint.net import AllowList, Binding, Location
 
 MAX_FILE = 256 * 1024
 MAX_DESCRIPTION = 4096
@@ -71,6 +63,8 @@ class LocationSpec:
     placeholder: str = ""
 
     def resolve(self) -> Location:
+        from hardpoint.net import Basic, Bearer, Header, Query, UrlPath
+
         match self.type:
             case "basic":
                 return Basic(self.username)
@@ -116,9 +110,13 @@ class Http:
         return min(self.timeout_secs, MAX_TIMEOUT)
 
     def allow_list(self) -> AllowList:
+        from hardpoint.net import AllowList, AllowPattern
+
         return AllowList(AllowPattern(e.host, e.path_prefix, e.methods) for e in self.allowlist)
 
     def bindings(self) -> list[Binding]:
+        from hardpoint.net import Binding
+
         return [
             Binding(
                 credential.secret_name,

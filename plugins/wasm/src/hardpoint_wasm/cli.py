@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 import attrs
 import click
 
-from hardpoint.errors import ConfigError, HardpointError, NotAuthorized
+from hardpoint.errors import ConfigError, HardpointError
 from hardpoint_wasm.settings import WasmConfig
 from hardpoint_wasm.store import Record, Store
 
@@ -60,7 +59,7 @@ def add(
             record = _run(inspect(module, config, runtime))
             before = {known.name: known for known in store.records()}.get(record.name)
             click.echo(_card(record, before), err=as_json)
-            permissions = _decide(record, before, chosen, grant_nothing, yes)
+            permissions = _decide(state, record, before, chosen, grant_nothing, yes)
             record = granted(record, permissions)
             _refuse_taken_names(record, store)
             store.add(record, module.wasm)
@@ -115,7 +114,7 @@ def info(state: Any, name: str, as_json: bool) -> None:
 @click.pass_obj
 def grant(state: Any, name: str, permissions: Sequence[str], everything: bool) -> None:
     """Grant permissions that a tool asks for, for example "http:api.example.com/v1 GET"."""
-    _need_person("grant permissions")
+    state.require_operator("wasm grant")
     record = _store(state).get(name)
     if not permissions and not everything:
         raise click.UsageError(f"say what to grant; it asks for {', '.join(record.missing)}")
@@ -233,7 +232,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _config(state: Any) -> WasmConfig:
-    table = dict(state.load_config().plugin.get("wasm", {})) if state is not None else {}
+    table = dict(state.load_config().plugin.get("wasm", {}))
     import cattrs
 
     converter = cattrs.Converter(forbid_extra_keys=True)
@@ -250,14 +249,8 @@ def _store(state: Any) -> Store:
     return make_store(_config(state))
 
 
-def _need_person(what: str) -> None:
-    if not sys.stdin.isatty():
-        raise NotAuthorized(
-            f"only a person at a terminal may {what}", hint="run the command in a terminal"
-        )
-
-
 def _decide(
+    state: Any,
     record: Record,
     before: Record | None,
     chosen: Sequence[str],
@@ -267,7 +260,7 @@ def _decide(
     """What the person grants; whatever was granted before is the suggestion."""
     if nothing or not record.missing:
         return ()
-    _need_person("grant permissions; add it with --grant-nothing")
+    state.require_operator("wasm add (without --grant-nothing)")
     if chosen:
         return chosen
     if yes:

@@ -66,13 +66,13 @@ def make_tools(
     record: Record, store: Store, config: WasmConfig, runtime: WasmRuntime
 ) -> dict[str, WasmTool]:
     """The tools of a record, by name. Opens nothing: that happens at the first call."""
-    limits, capabilities = config.limits(record.name), record.capabilities
+    limits = config.limits(record.name)
     return {
         name: WasmTool(
             name,
             interface,
             lambda: runtime.open(store.read(record), limits),
-            capabilities=capabilities,
+            capabilities=lambda: record.capabilities,
             runtime=runtime,
             limits=limits,
             env=config.env_of(record.name),

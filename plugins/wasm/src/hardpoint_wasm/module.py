@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +18,7 @@ from hardpoint_wasm.engine import EngineSettings, make_engine
 from hardpoint_wasm.execution import Execution
 from hardpoint_wasm.hardening import ensure
 from hardpoint_wasm.limits import Limits
+from hardpoint_wasm.names import digest
 from hardpoint_wasm.slot import ABANDON_AFTER, Guest, Slot
 from hardpoint_wasm.wit import WitFunction, read_function
 
@@ -29,11 +29,6 @@ MAGIC = b"\0asm"
 _CORE, _COMPONENT = b"\x01\x00\x00\x00", b"\x0d\x00\x01\x00"
 
 ToolKind = Literal["world", "command", "functions"]
-
-
-def digest(wasm: bytes) -> str:
-    """The name of a module's content, as it is pinned at installation."""
-    return "sha256:" + hashlib.sha256(wasm).hexdigest()
 
 
 def encoding(wasm: bytes) -> Kind:

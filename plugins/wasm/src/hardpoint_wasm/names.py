@@ -1,10 +1,16 @@
-"""The name that a module carries in its own name section, if it has one."""
+"""What identifies a module: the digest of its bytes, and the name that it carries itself."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 _USABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def digest(wasm: bytes) -> str:
+    """The name of a module's content, as it is pinned at installation."""
+    return "sha256:" + hashlib.sha256(wasm).hexdigest()
 
 
 def own_name(wasm: bytes) -> str | None:

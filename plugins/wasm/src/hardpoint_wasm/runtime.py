@@ -63,7 +63,8 @@ class WasmRuntime:
         Raises:
             SandboxError: It is no module that can be a tool.
         """
-        from hardpoint_wasm.module import Module, digest
+        from hardpoint_wasm.module import Module
+        from hardpoint_wasm.names import digest
 
         limits = limits or self.limits
         key = (digest(wasm), limits)

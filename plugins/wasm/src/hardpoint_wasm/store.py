@@ -20,6 +20,7 @@ import attrs
 from hardpoint.errors import ConfigError, HardpointError, SandboxError
 from hardpoint_wasm.capabilities import Capabilities
 from hardpoint_wasm.limits import MIB
+from hardpoint_wasm.names import digest
 from hardpoint_wasm.tool import Interface, check_name
 
 Status = Literal["active", "quarantined"]
@@ -115,8 +116,6 @@ class Store:
         Raises:
             SandboxError: It changed; the tool is quarantined from now on.
         """
-        from hardpoint_wasm.module import digest
-
         if record.status == "quarantined":
             raise SandboxError(
                 f"{record.name} is quarantined: {record.reason}", hint=_again(record)

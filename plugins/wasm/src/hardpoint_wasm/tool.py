@@ -62,7 +62,7 @@ class WasmTool(Tool):
         interface: Interface,
         open_module: Callable[[], Module],
         *,
-        capabilities: Capabilities | None = None,
+        capabilities: Capabilities | Callable[[], Capabilities] | None = None,
         runtime: WasmRuntime | None = None,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
@@ -70,12 +70,19 @@ class WasmTool(Tool):
         self.name = check_name(name)
         self.interface = interface
         self.description = interface.description or f"The WebAssembly tool {name}."
-        self.capabilities = capabilities or Capabilities()
+        self._capabilities = capabilities or Capabilities()
         self.limits = limits or (runtime or default_runtime()).limits
         self._runtime = runtime
         self._open = open_module
         self._module: Module | None = None
         self._env = tuple((env or {}).items())
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the tool may do."""
+        if not isinstance(self._capabilities, Capabilities):
+            self._capabilities = self._capabilities()
+        return self._capabilities
 
     # loading -----------------------------------------------------------------------------------
 
