@@ -50,7 +50,9 @@ async def ssrf_urls(case: dict[str, Any]) -> str:
         if len(served) > len(hops):
             return httpx2.Response(200, text="ok")
         hop = hops[len(served) - 1]
-        return httpx2.Response(hop["status"], headers=[(b"location", hop["location"].encode())])
+        return httpx2.Response(
+            hop["status"], headers=[(b"location", hop["location"].encode("utf-8", "surrogatepass"))]
+        )
 
     client = PinnedClient(resolver=FakeResolver(), transport=httpx2.MockTransport(serve))
     try:

@@ -146,6 +146,7 @@ def test_what_cannot_be_read_in_one_way_is_refused(text):
         ("../c", "https://example.com/c"),
         ("../../../c", "https://example.com/c"),
         ("/c", "https://example.com/c"),
+        (" https://other.example/ ", "https://other.example/"),
         ("//other.example/c", "https://other.example/c"),
         ("https://other.example", "https://other.example/"),
         ("c?u=https://x/\\y", "https://example.com/a/c?u=https://x/%5Cy"),

@@ -20,6 +20,8 @@ from hardpoint.net.url import DEFAULT_PORTS, Url, parse_url
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SEPARATOR = re.compile(rb"[/\\\x00-\x1f\x7f]|%(?:2[eEfF]|5[cC])")
+# Longer than UTF-8 allows; some servers read a dot or a slash in them.
+_OVERLONG = re.compile(rb"[\xc0\xc1]|\xe0[\x80-\x9f]|\xf0[\x80-\x8f]")
 _DOT_PARAMETER = re.compile(rb"\.\.?;")
 
 
@@ -190,7 +192,7 @@ def path_segments(path: str) -> tuple[bytes, ...]:
 
     Raises:
         InvalidParameters: When a server might see other segments than these: encoded separators,
-            broken or doubled escapes, control characters, bytes that are not UTF-8.
+            broken or doubled escapes, control characters, overlong UTF-8.
     """
     if "\\" in path or _BROKEN_ESCAPE.search(path):
         raise InvalidParameters("the path holds a backslash or a broken percent escape")
@@ -198,7 +200,7 @@ def path_segments(path: str) -> tuple[bytes, ...]:
     pieces = path.split("/")[1:]
     for at, piece in enumerate(pieces):
         segment = unquote_to_bytes(piece.encode("utf-8", "surrogatepass"))
-        if _SEPARATOR.search(segment) or _DOT_PARAMETER.match(segment) or not _is_utf8(segment):
+        if _SEPARATOR.search(segment) or _DOT_PARAMETER.match(segment) or _OVERLONG.search(segment):
             raise InvalidParameters(
                 "the path holds an encoded separator, dot or control character that servers may"
                 " read in different ways"
@@ -211,11 +213,3 @@ def path_segments(path: str) -> tuple[bytes, ...]:
         if at == len(pieces) - 1:
             kept.append(b"")
     return tuple(kept)
-
-
-def _is_utf8(segment: bytes) -> bool:
-    try:
-        segment.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -42,6 +42,8 @@ class PinnedClient:
         resolver: Looks names up.
         verify: A context, or a file or folder of certificate authorities beside the system's own.
         transport: Sends a request to the addresses in its extensions; else a pool of our own.
+        bindings: Secrets that go into matching requests.
+        reveal: Looks their values up; without it a request that needs one is refused.
         max_connections: How many may be open at once; further requests wait.
         user_agent: Sent unless the caller names one.
     """
@@ -53,6 +55,8 @@ class PinnedClient:
         resolver: Resolver | None = None,
         verify: ssl.SSLContext | str | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
+        bindings: Sequence[Binding] = (),
+        reveal: Reveal | None = None,
         max_connections: int = 100,
         user_agent: str = "hardpoint",
     ) -> None:
@@ -60,8 +64,8 @@ class PinnedClient:
         self.user_agent = user_agent
         self._resolver = resolver or SystemResolver()
         self._shared = _Shared(verify, max_connections, transport)
-        self._bindings: tuple[Binding, ...] = ()
-        self._reveal: Reveal | None = None
+        self._bindings = tuple(bindings)
+        self._reveal = reveal
         self._before_send: BeforeSend | None = None
         self._owns = True
 

@@ -153,7 +153,7 @@ def open_client(
     """The runtime's client; outside a call, where no secrets are to be had, one of its own."""
     if context.handle is not None:
         return context.services.http(bindings)
-    return PinnedClient().bound(bindings)
+    return PinnedClient(bindings=bindings)
 
 
 async def send(client: PinnedClient, method: str, url: str, **options: Any) -> HttpResponse:
