@@ -107,6 +107,9 @@ class FakeServices:
         self.saved[name] = data
         return f"ref-{name}"
 
+    async def read(self, ref: str, *, max_bytes: int, user: str) -> dict[str, Any]:
+        return {"size": len(self.saved[ref.removeprefix("ref-")])}
+
 
 @pytest.fixture(scope="session")
 def authority() -> trustme.CA:

@@ -129,3 +129,17 @@ async def test_web_fetch_gives_its_fields(make_runtime, serve):
         "content": "Hello there.",
         "word_count": 2,
     }
+
+
+async def test_a_saved_body_can_be_read_page_by_page(make_runtime, serve):
+    body = b"0123456789" * 200_000
+    server = await serve({"/": (200, [("content-type", "text/plain")], body)})
+
+    async with make_runtime("[output]\nkeep_bytes = 1000000") as runtime:
+        saved = await runtime.run("http", {"url": server.url(), "save_to": "digits"}, ANA)
+        reference = saved.output.result["saved_to"]
+        page = await runtime.run("result_read", {"result_ref": reference, "offset": 12}, ANA)
+
+    assert saved.output.result["size_bytes"] == 1_000_000
+    assert saved.output.result["truncated"] is True
+    assert page.output.result["text"].startswith("23456789")

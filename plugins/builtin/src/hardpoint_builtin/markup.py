@@ -33,7 +33,7 @@ _MAY_STAY_OPEN: Final = frozenset(
     """
     area base br col embed hr input link meta source track wbr html head body p li dt dd tr td th
     thead tbody tfoot colgroup option optgroup rp rt
-    """.split()  # noqa: SIM905
+    """.split()
 )
 _DEEPEST: Final = 200
 _MOST_IMAGES: Final = 5000

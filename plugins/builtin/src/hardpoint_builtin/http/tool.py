@@ -228,14 +228,17 @@ async def _shown(response: HttpResponse) -> ToolOutput:
 
 
 async def _saved(arguments: Arguments, response: HttpResponse, ctx: JobContext) -> ToolOutput:
-    reference = await ctx.services.results.save(
+    results = ctx.services.results
+    reference = await results.save(
         response.body,
         name=arguments.save_to,
         media_type=response.media_type or "application/octet-stream",
         context=ctx,
     )
-    result = {**_head(response), "saved_to": reference, "size_bytes": len(response.body)}
-    if response.truncated:
+    # The operator may keep less than this tool may read.
+    kept = (await results.read(reference, max_bytes=4, user=ctx.user_id))["size"]
+    result = {**_head(response), "saved_to": reference, "size_bytes": kept}
+    if response.truncated or kept < len(response.body):
         result["truncated"] = True
     return ToolOutput.success(result)
 
