@@ -92,9 +92,8 @@ def schema_lint(case: dict[str, Any]) -> list[str]:
 
 async def file_paths(case: dict[str, Any]) -> str | tuple[str, str]:
     """The real tool in a real sandbox on the case's workspace."""
-    from hardpoint import JobContext, Runtime
+    from hardpoint import Config, JobContext, Runtime
     from hardpoint.errors import ExecutionFailed, InvalidParameters, NotAuthorized, SandboxError
-    from hardpoint_container import plugin
 
     tool = {"read": "read_file", "write": "write_file", "list": "list_dir"}[case["op"]]
     params: dict[str, Any] = {"path": case["path"]}
@@ -103,7 +102,8 @@ async def file_paths(case: dict[str, Any]) -> str | tuple[str, str]:
     if case["op"] == "read":
         params["line_numbers"] = False
     context = JobContext(user_id="u", workspace=case["workspace"], auto_approve=True)
-    async with Runtime(plugins={"container": plugin}) as runtime:
+    config = Config(load_only=frozenset({"container"}))
+    async with Runtime(config, installed_plugins=True) as runtime:
         outcome = await runtime.run(tool, params, context)
     match outcome.error:
         case None:

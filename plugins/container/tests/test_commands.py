@@ -99,7 +99,9 @@ async def test_a_late_command_may_tidy_up_first(kit: Any) -> None:
 
 async def test_nothing_survives_its_call(kit: Any) -> None:
     await kit.sh("sleep 1000 & (setsid sleep 1001 &) ; nohup sleep 1002 >/dev/null 2>&1 &")
-    await kit.sh(["python3", "-c", "import os; os.fork() or (os.setsid(), os.fork() or os.pause())"])
+    await kit.sh(
+        ["python3", "-c", "import os; os.fork() or (os.setsid(), os.fork() or os.pause())"]
+    )
 
     assert await kit.out("ps -eo args | grep -cE 'slee[p]|os.paus[e]' || true") == "0"
 

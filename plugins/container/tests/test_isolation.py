@@ -288,7 +288,9 @@ async def test_the_runner_cannot_be_harmed(make_kit: Any, workspace: Path) -> No
 async def test_a_command_cannot_answer_in_the_runners_place(kit: Any) -> None:
     forged = "\\0\\0\\0\\017\\0\\0\\0\\0" + '{"id":1,"end":0}'
 
-    result = await kit.sh(f"for fd in $(seq 0 20); do printf '{forged}' >&$fd; done 2>/dev/null; true")
+    result = await kit.sh(
+        f"for fd in $(seq 0 20); do printf '{forged}' >&$fd; done 2>/dev/null; true"
+    )
 
     assert result.exit_code is not None
     assert await kit.out("echo well") == "well"
@@ -332,7 +334,7 @@ async def test_nothing_on_any_network_answers(kit: Any, host_service: int) -> No
         try: print("resolved", socket.getaddrinfo("example.com", 443))
         except OSError: pass
         for address in ("8.8.8.8", "255.255.255.255"):
-            try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", (address, 53)); print("sent")
+            try: socket.socket(2, socket.SOCK_DGRAM).sendto(b"x", (address, 53)); print("sent")
             except OSError: pass
     """
 

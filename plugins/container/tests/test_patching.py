@@ -31,7 +31,9 @@ def test_replace_all_replaces_all() -> None:
 
 def test_a_miss_shows_the_closest_text() -> None:
     with pytest.raises(ExecutionFailed, match="matched 0 times") as caught:
-        patched("def area(width, height):\n    return width * height\n", Edit("def area(w, h):", "x"))
+        patched(
+            "def area(width, height):\n    return width * height\n", Edit("def area(w, h):", "x")
+        )
 
     assert "line 1" in (caught.value.hint or "")
     assert "def area(width, height):" in (caught.value.hint or "")

@@ -86,7 +86,9 @@ def test_links_in_a_circle_end(tree: Path) -> None:
         resolve(tree, "x", "read")
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", "\ud800", "n" * 256, "x/" * 3000, "a.txt/b", "d", "."])
+@pytest.mark.parametrize(
+    "path", ["", "a\0b", "\ud800", "n" * 256, "x/" * 3000, "a.txt/b", "d", "."]
+)
 def test_what_is_no_file_name_is_said_so(tree: Path, path: str) -> None:
     with pytest.raises(InvalidParameters):
         resolve(tree, path, "read")

@@ -101,9 +101,7 @@ async def test_a_lost_sandbox_is_no_failed_command_and_is_replaced(
     assert await kit.out("cat runs") == "x"
 
 
-async def test_the_end_of_the_holding_process_ends_the_sandbox(
-    kit: Any, containers: Any
-) -> None:
+async def test_the_end_of_the_holding_process_ends_the_sandbox(kit: Any, containers: Any) -> None:
     before = containers()
     await kit.out("true")
     async with kit.domain.session(kit.context) as session:
@@ -130,9 +128,7 @@ async def test_closing_the_domain_leaves_nothing(
     assert containers() - before == set()
 
 
-async def test_what_a_dead_process_left_is_reaped(
-    kit: Any, small: Any, containers: Any
-) -> None:
+async def test_what_a_dead_process_left_is_reaped(kit: Any, small: Any, containers: Any) -> None:
     image = await kit.domain.engine.image_digest()
     dead = "hardpoint-left-over"
     command = ["podman", "run", "-d", "--pull=never", f"--name={dead}", "--network=none"]
@@ -176,9 +172,7 @@ async def test_a_folder_that_is_too_much_is_no_workspace(make_kit: Any, folder: 
 
 
 @pytest.mark.parametrize("name", ["a,b", "c:d", 'quo"te', "blank name", "é", "-rf"])
-async def test_a_workspace_may_have_an_odd_name(
-    make_kit: Any, workspace: Path, name: str
-) -> None:
+async def test_a_workspace_may_have_an_odd_name(make_kit: Any, workspace: Path, name: str) -> None:
     (workspace / name).mkdir()
     kit = await make_kit(context={"workspace": workspace / name})
 
@@ -243,7 +237,9 @@ async def test_a_tool_of_somebody_else_works_inside_only(
         async def execute(self, params: dict[str, Any], ctx: Any, /) -> ToolOutput:
             sandbox = ctx.sandbox
             await sandbox.write("made/by.txt", b"stranger")
-            ran = await sandbox.exec(["sh", "-c", f"hostname; cat {tmp_path}/canary; cat made/by.txt"])
+            ran = await sandbox.exec(
+                ["sh", "-c", f"hostname; cat {tmp_path}/canary; cat made/by.txt"]
+            )
             names = [entry.name for entry in await sandbox.list("made")]
             part = await sandbox.read("./made/../made/by.txt", offset=1, max_bytes=3)
             return ToolOutput.success([ran.stdout.decode(), names, part.decode()])

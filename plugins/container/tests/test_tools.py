@@ -123,9 +123,7 @@ async def test_a_binary_file_is_refused_with_a_way_to_look_at_it(kit: Any, works
     assert "xxd" in (caught.value.hint or "")
 
 
-async def test_windows_line_ends_are_not_shown_in_numbered_lines(
-    kit: Any, workspace: Path
-) -> None:
+async def test_windows_line_ends_are_not_shown_in_numbered_lines(kit: Any, workspace: Path) -> None:
     (workspace / "f").write_bytes(b"a\r\nb\r\n")
 
     assert (await kit.tool(read, path="f"))["content"] == "     1│ a\n     2│ b"
@@ -328,7 +326,11 @@ def tree(workspace: Path) -> Path:
 async def test_matches_come_with_file_and_line(kit: Any, tree: Path) -> None:
     result = await kit.tool(grep, pattern=r"main\b", glob="*.py", context=1)
 
-    assert result["matches"] == ["src/a.py-2- ", "src/a.py:3: def main():", "src/a.py-4-     return os.name"]
+    assert result["matches"] == [
+        "src/a.py-2- ",
+        "src/a.py:3: def main():",
+        "src/a.py-4-     return os.name",
+    ]
     assert (result["count"], result["truncated"]) == (1, False)
 
 

@@ -20,8 +20,8 @@ class ApplyPatchTool(PathTool):
     name = "apply_patch"
     description = (
         "Change a file of the workspace: replace old_string by new_string. old_string must be in"
-        " the file exactly once, unless replace_all is true. Several changes go into edits; either all"
-        " are made or none."
+        " the file exactly once, unless replace_all is true. Several changes go into edits; either"
+        " all are made or none."
     )
     operation: ClassVar[Operation] = "write"
     needs = frozenset({"read", "write"})

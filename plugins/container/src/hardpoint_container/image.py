@@ -32,8 +32,31 @@ BASE_IMAGE: Final = (
 
 PACKAGES: Final = (
     *("base-files", "bash", "bzip2", "ca-certificates", "coreutils", "dash", "diffutils", "file"),
-    *("findutils", "gawk", "git", "grep", "gzip", "hostname", "jq", "less", "make", "mawk", "patch"),
-    *("debianutils", "procps", "python3", "ripgrep", "sed", "tar", "tzdata", "unzip", "util-linux", "xz-utils"),
+    *(
+        "findutils",
+        "gawk",
+        "git",
+        "grep",
+        "gzip",
+        "hostname",
+        "jq",
+        "less",
+        "make",
+        "mawk",
+        "patch",
+    ),
+    *(
+        "debianutils",
+        "procps",
+        "python3",
+        "ripgrep",
+        "sed",
+        "tar",
+        "tzdata",
+        "unzip",
+        "util-linux",
+        "xz-utils",
+    ),
 )
 NEEDED: Final = {"git": "git", "patch": "patch", "rg": "ripgrep", "jq": "jq"}
 """Programs that the tools and their users expect, and the package of each."""

@@ -77,12 +77,12 @@ ALLOWED: Final = {
 REFUSED: Final = """
     unshare setns mount umount umount2 pivot_root chroot move_mount open_tree fsopen fsmount
     fsconfig fspick mount_setattr ptrace process_vm_readv process_vm_writev process_madvise
-    process_mrelease kcmp pidfd_getfd keyctl add_key request_key io_uring_setup io_uring_enter io_uring_register
-    userfaultfd perf_event_open bpf fanotify_init fanotify_mark open_by_handle_at name_to_handle_at
-    quotactl quotactl_fd acct swapon swapoff reboot kexec_load kexec_file_load init_module
-    finit_module delete_module syslog vhangup sethostname setdomainname settimeofday clock_settime
-    clock_settime64 clock_adjtime clock_adjtime64 adjtimex iopl ioperm modify_ldt mbind
-    set_mempolicy migrate_pages move_pages lookup_dcookie nfsservctl personality memfd_secret
+    process_mrelease kcmp pidfd_getfd keyctl add_key request_key io_uring_setup io_uring_enter
+    io_uring_register userfaultfd perf_event_open bpf fanotify_init fanotify_mark open_by_handle_at
+    name_to_handle_at quotactl quotactl_fd acct swapon swapoff reboot kexec_load kexec_file_load
+    init_module finit_module delete_module syslog vhangup sethostname setdomainname settimeofday
+    clock_settime clock_settime64 clock_adjtime clock_adjtime64 adjtimex iopl ioperm modify_ldt
+    mbind set_mempolicy migrate_pages move_pages lookup_dcookie nfsservctl personality memfd_secret
 """
 
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10

@@ -11,12 +11,11 @@ from hardpoint import (
     ApprovalRequirement,
     Canonical,
     JobContext,
-    Subject,
     Text,
     ToolOutput,
     ToolRateLimitConfig,
 )
-from hardpoint.errors import ExecutionFailed, InvalidParameters, SandboxError, ToolTimeout
+from hardpoint.errors import InvalidParameters, SandboxError, ToolTimeout
 from hardpoint_container.client import Execution
 from hardpoint_container.config import ContainerConfig, size_in_bytes
 from hardpoint_container.paths import resolve
@@ -83,6 +82,7 @@ class ShellTool(ContainerTool):
                 "sandboxed": {"type": "boolean"},
                 "signal": {"type": "string"},
                 "truncated": {"type": "boolean"},
+                "result_ref": {"type": "string"},
                 "notice": {"type": "string"},
             },
             "required": ["output", "exit_code", "success", "sandboxed"],
@@ -91,7 +91,9 @@ class ShellTool(ContainerTool):
     def requires_approval(self, params: Mapping[str, Any]) -> ApprovalRequirement:
         if self.config.policy == "full_access":
             return ApprovalRequirement.ALWAYS
-        return command_requirement(params)
+        from hardpoint_container.shell_policy import requirement_of
+
+        return requirement_of(params)
 
     def rate_limit_config(self) -> ToolRateLimitConfig:
         return ToolRateLimitConfig(30, 300)
@@ -109,7 +111,9 @@ class ShellTool(ContainerTool):
         return effects
 
     async def canonicalise(self, params: dict[str, Any], context: JobContext) -> Canonical:
-        canonical = await canonical_command(params, context)
+        from hardpoint_container.shell_policy import canonicalise_command
+
+        canonical = canonicalise_command(params)
         if "workdir" not in canonical.params:
             return canonical
         found = resolve(workspace_of(context), canonical.params["workdir"], "list")
@@ -134,14 +138,17 @@ class ShellTool(ContainerTool):
                 f"the command used more than the {self.config.memory} of memory it may"
                 f" and was ended; {_summary(result)}"
             )
-        output = as_output(result)
+        text = merged(result)
+        answer = ending(result, text)
+        if len(text) > PREVIEW:
+            await keep_whole(ctx, text, answer)
         if result.timed_out:
             raise ToolTimeout(
                 wanted,
                 f"the command did not finish within {wanted.total_seconds():.3g} s and was ended",
-                partial=output.result,
+                partial=answer,
             )
-        return output
+        return ToolOutput.success(answer, result.duration)
 
 
 class Streaming:
@@ -163,16 +170,20 @@ class Streaming:
         self.context.report(self.seen, None, f"{self.seen} bytes of output")
 
 
-def as_output(result: Execution) -> ToolOutput:
-    """How a command ended, for a model: what it wrote, then how it ended."""
+def merged(result: Execution) -> str:
+    """Everything that a command wrote."""
     text = cut_text(result.stdout)
     if result.stderr:
         if text and not text.endswith("\n"):
             text += "\n"
         text += "--- stderr ---\n" + cut_text(result.stderr)
-    shown, cut = head_and_tail(text, PREVIEW)
+    return text
+
+
+def ending(result: Execution, text: str) -> dict[str, Any]:
+    """How a command ended, for a model."""
     answer: dict[str, Any] = {
-        "output": shown,
+        "output": head_and_tail(text, PREVIEW),
         "exit_code": -1 if result.exit_code is None else result.exit_code,
         "success": result.ok,
         "sandboxed": True,
@@ -184,21 +195,30 @@ def as_output(result: Execution) -> ToolOutput:
             f"it was ended after {sum(result.total_bytes)} bytes of output;"
             " send output to a file and read parts of it"
         )
-    if cut or result.truncated:
+    if result.truncated or len(text) > PREVIEW:
         answer["truncated"] = True
-    output = ToolOutput.success(answer, result.duration)
-    return output.with_raw(text) if cut else output
+    return answer
 
 
-def head_and_tail(text: str, limit: int) -> tuple[str, bool]:
+async def keep_whole(context: JobContext, text: str, answer: dict[str, Any]) -> None:
+    """Keep a long output for `result_read`; in a run without the core there is nowhere to."""
+    handle = context.handle
+    if handle is None or handle.services is None:
+        return
+    answer["result_ref"] = await handle.services.results.save(
+        text.encode(), context=context, name="shell output", call_id=context.call_id
+    )
+    hint = "the whole output: result_read with this result_ref"
+    answer["notice"] = f"{answer['notice']}; {hint}" if "notice" in answer else hint
+
+
+def head_and_tail(text: str, limit: int) -> str:
     """The start and the end of a long text, cut between characters."""
     if len(text) <= limit:
-        return text, False
+        return text
     half = limit // 2
-    return (
-        f"{text[:half]}\n... [{len(text) - 2 * half} characters left out] ...\n{text[-half:]}",
-        True,
-    )
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n... [{left_out} characters left out] ...\n{text[-half:]}"
 
 
 def _summary(result: Execution) -> str:
@@ -212,27 +232,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-# how the policy sees it --------------------------------------------------------------------------
-
-
-async def canonical_command(params: dict[str, Any], context: JobContext) -> Canonical:
-    """The arguments with the command as it will run, and that command as the subject."""
-    try:
-        from hardpoint_container.shell_policy import canonicalise_command
-    except ImportError as error:
-        raise ExecutionFailed("the command policy is missing; nothing was started") from error
-    return canonicalise_command(params)
-
-
-def command_requirement(params: Mapping[str, Any]) -> ApprovalRequirement:
-    """What approval a command needs; `always` when its judge is not there."""
-    try:
-        from hardpoint_container.shell_policy import requirement_of
-    except ImportError:
-        return ApprovalRequirement.ALWAYS
-    return requirement_of(params)
-
-
-__all__ = ["ShellTool", "Subject", "as_output", "head_and_tail"]
