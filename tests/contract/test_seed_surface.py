@@ -12,8 +12,9 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-import hardpoint
 import pytest
+
+import hardpoint
 from hardpoint import (
     PROTECTED_TOOL_NAMES,
     ApprovalRequirement,
@@ -291,7 +292,9 @@ def test_the_set_of_protected_names_cannot_be_changed() -> None:
     assert isinstance(PROTECTED_TOOL_NAMES, frozenset)
 
 
-@pytest.mark.parametrize("name", ["echo", "shell", "skill_list", "result_read", "read-file", "Http"])
+@pytest.mark.parametrize(
+    "name", ["echo", "shell", "skill_list", "result_read", "read-file", "Http"]
+)
 def test_nobody_else_gets_a_protected_name_in_a_runtime(name: str) -> None:
     made = EchoExample()
     made.name = name
@@ -468,7 +471,7 @@ def test_validate_tool_schema_with_parameters() -> None:
         ({"properties": {}}, 'missing "type": "object"'),
         ({"type": "string"}, "expected type"),
         ({"type": "object"}, "properties"),
-        ({"type": "object", "properties": {}, "required": ["k"]}, 'not found in properties'),
+        ({"type": "object", "properties": {}, "required": ["k"]}, "not found in properties"),
         (
             {"type": "object", "properties": {"n": {"type": "object", "properties": 3}}},
             "properties",

@@ -8,8 +8,9 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-import hardpoint
 import pytest
+
+import hardpoint
 from hardpoint import (
     ApprovalRequirement,
     Canonical,
@@ -69,9 +70,7 @@ async def test_an_unknown_name_suggests_the_nearest() -> None:
 
 
 async def test_a_disabled_tool_is_not_unknown() -> None:
-    async with make_runtime(
-        tools=[greet], settings={"tools": {"greet": {"enabled": False}}}
-    ) as rt:
+    async with make_runtime(tools=[greet], settings={"tools": {"greet": {"enabled": False}}}) as rt:
         outcome = await rt.run("greet", {"name": "Ada"}, ANA)
         visible = rt.definitions()
 
@@ -392,9 +391,7 @@ async def test_mode_locked_runs_only_what_a_rule_allows() -> None:
 async def test_a_configured_mode_only_takes_rights_away() -> None:
     calls: list[int] = []
 
-    async with make_runtime(
-        tools=[risky(calls)], settings={"policy": {"mode": "default"}}
-    ) as rt:
+    async with make_runtime(tools=[risky(calls)], settings={"policy": {"mode": "default"}}) as rt:
         outcome = await rt.run("risky", {"x": 1}, make_context(mode="auto"))
 
     assert not outcome.ok
@@ -922,9 +919,7 @@ async def test_a_synchronous_tool_calls_another_without_blocking() -> None:
         return ctx.services.call_sync("greet", {"name": name}).result
 
     async with make_runtime(tools=[outer, greet], settings={"limits": {"concurrency": 1}}) as rt:
-        outcomes = await asyncio.gather(
-            *(rt.run("outer", {"name": str(n)}, ANA) for n in range(5))
-        )
+        outcomes = await asyncio.gather(*(rt.run("outer", {"name": str(n)}, ANA) for n in range(5)))
 
     assert [outcome.result for outcome in outcomes] == [f"Hello {n}." for n in range(5)]
 

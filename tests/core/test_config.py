@@ -1,4 +1,4 @@
-"""Configuration files: their order, their errors, what an untrusted one may do, how they are edited."""
+"""Configuration files: order, errors, what an untrusted one may do, how they are edited."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from hardpoint.config import Config
 from hardpoint.config.edit import set_value, with_value
 from hardpoint.config.files import load_config, settings_of
 from hardpoint.config.positions import spans_of
 from hardpoint.config.trust import trust
 from hardpoint.errors import ConfigError
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_rules_of_all_layers_count_and_know_their_line(files: Files) -> None:
     [
         ("[polcy]\n", ["config.toml:1", "polcy", "policy"]),
         ("[policy]\ndenny = []\n", ["config.toml:2", "policy.denny", "unknown"]),
-        ("[output]\nmax_bytes = \"many\"\n", ["config.toml:2", "output.max_bytes", "whole number"]),
+        ('[output]\nmax_bytes = "many"\n', ["config.toml:2", "output.max_bytes", "whole number"]),
         ("[output]\nmax_bytes = 3\n", ["config.toml:2", "output.max_bytes"]),
         (
             "[tools.http]\nrate_limit = { requests_per_minute = 0 }\n",
@@ -207,9 +208,7 @@ def test_the_administrators_file_is_final(files: Files) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize(
-    ("ours", "theirs"), [("required", "disabled"), ("disabled", "required")]
-)
+@pytest.mark.parametrize(("ours", "theirs"), [("required", "disabled"), ("disabled", "required")])
 def test_a_conflict_with_the_administrator_is_an_error(
     files: Files, ours: str, theirs: str
 ) -> None:
@@ -260,7 +259,9 @@ def test_the_load_variable_names_plugins(files: Files, value: str, names: frozen
 
 def test_an_edit_keeps_comments_and_order(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    file.write_text('# mine\n[plugins]   # on and off\ndisabled = ["a"] # why\n\n[policy]\ndeny = []\n')
+    file.write_text(
+        '# mine\n[plugins]   # on and off\ndisabled = ["a"] # why\n\n[policy]\ndeny = []\n'
+    )
 
     set_value(file, ["plugins"], "disabled", ["a", "b"])
     set_value(file, ["plugins"], "strict", True)

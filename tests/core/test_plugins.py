@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import hardpoint
 import pytest
+
+import hardpoint
 from hardpoint.config import Config, PluginsConfig
 from hardpoint.errors import ConfigError, MissingPlugin, PluginError
 from hardpoint.plugins import PluginManager
@@ -45,7 +46,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         (tmp_path / f"{module}.py").write_text(f"# imported: {module}\n{text}")
         info = tmp_path / f"{distribution.replace('-', '_')}-1.0.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n"
+        )
         (info / "entry_points.txt").write_text(f"[hardpoint]\n{name} = {module}\n")
         made.append(module)
         return module

@@ -1,4 +1,4 @@
-"""The tool layer of an AI agent: find, check, approve, limit, run, clean and record every tool call."""
+"""The tool layer of an AI agent: calls are found, checked, approved, limited, run and recorded."""
 
 from __future__ import annotations
 
@@ -140,6 +140,7 @@ _EXPORTS = {
 
 __all__ = [
     "API_VERSION",
+    "PROTECTED_TOOL_NAMES",
     "ApprovalRequest",
     "ApprovalRequired",
     "ApprovalRequirement",
@@ -166,7 +167,6 @@ __all__ = [
     "Link",
     "NameTaken",
     "NotAuthorized",
-    "PROTECTED_TOOL_NAMES",
     "Param",
     "Part",
     "Pending",

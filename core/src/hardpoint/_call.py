@@ -38,7 +38,8 @@ from hardpoint.limits import ToolRateLimitConfig
 from hardpoint.parts import Part, ToolOutput
 from hardpoint.plugins import HookFunction
 from hardpoint.policy import approval
-from hardpoint.policy.decide import Question, decide as judge
+from hardpoint.policy.decide import Question
+from hardpoint.policy.decide import decide as judge
 from hardpoint.policy.verdict import PolicyVerdict, Reason
 from hardpoint.redaction import redact_params
 from hardpoint.tools import ApprovalRequirement, Canonical, Effect, Subject
@@ -182,7 +183,9 @@ async def coerce(call: Call) -> None:
         return
     issues = validator.validate(call.params, sensitive=plan.sensitive)
     lines = "; ".join(str(issue) for issue in issues)
-    raise InvalidParameters(f"the arguments of {plan.entry.name!r} are wrong: {lines}", issues=issues)
+    raise InvalidParameters(
+        f"the arguments of {plan.entry.name!r} are wrong: {lines}", issues=issues
+    )
 
 
 # 3 ---------------------------------------------------------------------------------------------
@@ -250,7 +253,7 @@ def _decision(call: Call, function: Any) -> Any:
 
 async def decide(call: Call) -> None:
     """Allow, ask or deny, by requirement, hooks, rules, grants, mode and caller."""
-    plan, core = call.plan, call.core
+    plan = call.plan
     if plan.rule_error is not None:
         raise NotAuthorized(
             f"a rule for {plan.entry.name!r} cannot be read, so it is denied:"
@@ -271,7 +274,7 @@ async def decide(call: Call) -> None:
 
 
 def _use_earlier_answers(call: Call) -> None:
-    """An approval of exactly this call, or one that is remembered for its pattern, need not be asked."""
+    """What was approved before, this very call or its pattern, need not be asked again."""
     plan, grants, context = call.plan, call.core.grants, call.context
     assert call.digest is not None
     if grants.use(call.digest, context):
@@ -434,7 +437,9 @@ def _approval_request(call: Call) -> ApprovalRequest:
         subjects=call.subjects,
         effects=frozenset(call.effects),
         domain=plan.domain_name,
-        verdicts=("once", "session", "always", "edit", "no") if remember else ("once", "edit", "no"),
+        verdicts=("once", "session", "always", "edit", "no")
+        if remember
+        else ("once", "edit", "no"),
         pattern=call.core.pattern_for(call) if remember else None,
         origin=context.origin,
     )
@@ -518,7 +523,7 @@ async def run(call: Call) -> None:
 
 
 def bind(call: Call) -> JobContext:
-    """The caller's context, bound to this call; a further call made with it is nested in this one."""
+    """The caller's context, bound to this call; what is called with it is nested in this one."""
     parent = call.context.handle
     watch = call.watch
     handle = CallHandle(

@@ -1,4 +1,4 @@
-"""Clean an output: leak scan first, then filters, then the cap. Patterns and cap live in `output`."""
+"""Clean an output: leak scan, then filters, then the cap. Patterns and cap live in `output`."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def _as_json(output: ToolOutput, call: ToolCall) -> str:
     try:
         return json.dumps(output.result, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ExecutionFailed(f"{call.tool!r} returned a value that is not JSON: {error}") from error
+        raise ExecutionFailed(
+            f"{call.tool!r} returned a value that is not JSON: {error}"
+        ) from error
 
 
 async def _filter(
@@ -117,7 +119,9 @@ async def _filter(
         filtered = await output_filter.apply(output, call, context)
     except ToolError:
         raise
-    except Exception as error:  # a filter is foreign code; an output that it could not see is not shown
+    except (
+        Exception
+    ) as error:  # a filter is foreign code; an output that it could not see is not shown
         raise ExecutionFailed(
             f"output filter {name!r} failed, so the output is withheld: {error}"
         ) from error

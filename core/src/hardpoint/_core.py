@@ -240,7 +240,9 @@ def _ancestors(call: Call) -> Iterator[str]:
 def _cannot_open(thing: Any, what: str, error: BaseException) -> ToolError:
     if isinstance(error, ToolError):
         return error
-    text = error.message if isinstance(error, HardpointError) else f"{type(error).__name__}: {error}"
+    text = (
+        error.message if isinstance(error, HardpointError) else f"{type(error).__name__}: {error}"
+    )
     hint = error.hint if isinstance(error, HardpointError) else None
     if isinstance(thing, Toolset):
         return ExternalService(f"{what} cannot be reached: {text}", hint=hint)

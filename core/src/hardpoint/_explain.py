@@ -26,9 +26,7 @@ async def explain(core: Core, request: ToolCall, context: JobContext) -> dict[st
     await canonicalise(call)
     plan = call.plan
     domain = plan.domain
-    record = next(
-        (r for r in core.plugins.records.values() if r.owner == plan.entry.owner), None
-    )
+    record = next((r for r in core.plugins.records.values() if r.owner == plan.entry.owner), None)
     secrets = getattr(plan.tool, "secret_names", None)
     return {
         "tool": plan.entry.name,
@@ -36,9 +34,7 @@ async def explain(core: Core, request: ToolCall, context: JobContext) -> dict[st
         "plugin": None if record is None else record.name,
         "version": None if record is None else record.version,
         "params": redact_params(call.params, plan.sensitive),
-        "subjects": [
-            f"{s.kind} {s.operation}".strip() + f": {s.value}" for s in call.subjects
-        ],
+        "subjects": [f"{s.kind} {s.operation}".strip() + f": {s.value}" for s in call.subjects],
         "effects": sorted(call.effects),
         "decision": verdict.decision,
         "requirement": verdict.requirement.value,

@@ -1,4 +1,4 @@
-"""What one tool's calls need, worked out once and dropped when registry, rules or plugins change."""
+"""What a tool's calls need, worked out once; dropped when registry, rules or plugins change."""
 
 from __future__ import annotations
 
@@ -156,7 +156,9 @@ def make_plan(
         timeout = tool.execution_timeout()
         sensitive = frozenset(tool.sensitive_params())
     except Exception as error:  # a tool's own method is foreign code
-        raise ToolError(f"{name!r} cannot describe itself: {type(error).__name__}: {error}") from error
+        raise ToolError(
+            f"{name!r} cannot describe itself: {type(error).__name__}: {error}"
+        ) from error
     limit = tool_config.rate_limit or own_limit
     limits = [(name, each) for each in (limit, tool_config.lower_rate_limit) if each is not None]
     limits += [(f"shared:{key}", shared) for key, shared in sorted(config.limits.shared.items())]

@@ -1,3 +1,3 @@
-"""The version of this distribution, readable without opening its metadata; a test keeps both equal."""
+"""The version, readable without opening the distribution's metadata; a test keeps both equal."""
 
 VERSION = "0.1.0"

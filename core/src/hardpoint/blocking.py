@@ -31,7 +31,7 @@ class SyncRuntime:
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime behind it, for `registry`, `definitions` and everything else that never waits."""
+        """The runtime behind it, for `registry`, `definitions` and what else never waits."""
         if self._runtime is None:
             raise HardpointError("not open yet: use `with Runtime.sync() as rt:`")
         return self._runtime

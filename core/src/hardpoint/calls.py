@@ -10,10 +10,15 @@ from typing import Any
 
 import attrs
 
-from hardpoint.errors import ApprovalRequired, InvalidParameters, NotAuthorized, RateLimited, ToolError
+from hardpoint.errors import (
+    ApprovalRequired,
+    InvalidParameters,
+    NotAuthorized,
+    RateLimited,
+    ToolError,
+)
 from hardpoint.model_text import render_error, render_result
 from hardpoint.parts import Provenance, ToolOutput, part_to_json
-
 
 # the call --------------------------------------------------------------------------------------
 
@@ -34,7 +39,7 @@ def canonical_json(value: Any) -> str:
 
 
 def call_digest(tool: str, definition_hash: str, params: Any, domain: str, user_id: str) -> str:
-    """What an approval belongs to: SHA-256 over tool, definition, canonical arguments, domain, user."""
+    """What an approval belongs to: a hash of tool, definition, arguments, domain and user."""
     parts = [tool, definition_hash, canonical_json(params), domain, user_id]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -133,7 +138,7 @@ def error_to_json(error: ToolError) -> dict[str, Any]:
     """An error in the shape of `hardpoint call --json`."""
     retry_after = error.retry_after if isinstance(error, RateLimited) else None
     issues = error.issues if isinstance(error, InvalidParameters) else ()
-    decides = isinstance(error, NotAuthorized | ApprovalRequired)
+    decision = error.decision if isinstance(error, NotAuthorized | ApprovalRequired) else None
     return {
         "kind": error.kind,
         "message": error.message,
@@ -141,5 +146,5 @@ def error_to_json(error: ToolError) -> dict[str, Any]:
         "issues": [attrs.asdict(issue) for issue in issues],
         "retry_after": None if retry_after is None else retry_after.total_seconds(),
         "approval_id": error.approval_id if isinstance(error, ApprovalRequired) else None,
-        "decision": error.decision if decides else None,
+        "decision": decision,
     }

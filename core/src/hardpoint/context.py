@@ -1,4 +1,4 @@
-"""Who calls, and what the core offers to the running call. Not what the caller may do: see `policy`."""
+"""Who calls, and what the core offers to a running call. What a caller may do is in `policy`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FileEntry:
 
 
 class Sandbox(Protocol):
-    """The inside of a domain. Paths are relative to the workspace; nothing outside it is reachable."""
+    """The inside of a domain. Paths are relative to the workspace; nothing else is reachable."""
 
     async def exec(
         self,
@@ -120,7 +120,9 @@ class Services(Protocol):
     def store(self, namespace: str, migrations: Sequence[str] = ()) -> Any:
         """Tables of one namespace in the core's database."""
 
-    def http(self, bindings: Sequence[Any] = (), **options: Any) -> AbstractAsyncContextManager[Any]:
+    def http(
+        self, bindings: Sequence[Any] = (), **options: Any
+    ) -> AbstractAsyncContextManager[Any]:
         """A pinned, guarded HTTP client that injects bound secrets at the last moment."""
 
     def extensions(self, kind: str) -> Mapping[str, Any]:
@@ -189,7 +191,7 @@ class JobContext:
     project: str | None = None
     workspace: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
     interactive: bool = True
-    """Whether a person can be asked now. False: a call that must ask ends as `approval_required`."""
+    """Whether a person can be asked; otherwise a call that must ask ends `approval_required`."""
     mode: Mode = attrs.field(
         default="default", validator=attrs.validators.in_(("default", "plan", "auto", "locked"))
     )

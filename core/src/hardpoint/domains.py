@@ -87,6 +87,7 @@ class Deadlines:
             if not ended.done():
                 ended.set_result(None)
 
+        timer: asyncio.TimerHandle
         timed_out = False
         granted = 0.0
 

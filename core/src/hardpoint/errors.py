@@ -1,24 +1,24 @@
-"""Every error that Hardpoint raises. Each carries data, one sentence to act on, and an optional hint.
+"""Every error that Hardpoint raises: data, one sentence to act on, and an optional hint.
 
-    HardpointError
-    ├ ConfigError                 problems
-    ├ PluginError                 plugin, distribution, reason
-    │ ├ PluginLoadError · PluginApiError · MissingPlugin
-    ├ RegistrationError           name, owner
-    │ ├ NameTaken · ProtectedName · SchemaError
-    └ ToolError                   kind, tool
-      ├ ToolNotFound              suggestions
-      ├ ToolDisabled
-      ├ InvalidParameters         issues
-      ├ NotAuthorized             decision
-      ├ ApprovalRequired          approval_id
-      ├ RateLimited               retry_after
-      ├ BudgetExceeded
-      ├ ToolTimeout               timeout, partial, still_running
-      ├ ExecutionFailed
-      ├ ExternalService
-      └ SandboxError
-        └ DomainUnavailable
+HardpointError
+├ ConfigError                 problems
+├ PluginError                 plugin, distribution, reason
+│ ├ PluginLoadError · PluginApiError · MissingPlugin
+├ RegistrationError           name, owner
+│ ├ NameTaken · ProtectedName · SchemaError
+└ ToolError                   kind, tool
+  ├ ToolNotFound              suggestions
+  ├ ToolDisabled
+  ├ InvalidParameters         issues
+  ├ NotAuthorized             decision
+  ├ ApprovalRequired          approval_id
+  ├ RateLimited               retry_after
+  ├ BudgetExceeded
+  ├ ToolTimeout               timeout, partial, still_running
+  ├ ExecutionFailed
+  ├ ExternalService
+  └ SandboxError
+    └ DomainUnavailable
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class HardpointError(Exception):
 
 
 class ConfigError(HardpointError):
-    """The configuration cannot be used; every problem is named with its file and, where known, line."""
+    """The configuration cannot be used; every problem is named with file and line."""
 
     def __init__(self, problems: str | Sequence[str], *, hint: str | None = None) -> None:
         self.problems = (problems,) if isinstance(problems, str) else tuple(problems)

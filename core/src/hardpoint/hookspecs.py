@@ -1,4 +1,4 @@
-"""The hooks that a plugin may implement. When they are called is decided in `plugins` and `_call`."""
+"""The hooks that a plugin may implement. When they are called: see `plugins` and `_call`."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class RegistrationSpecs:
 
     @hookspec
     def hardpoint_register_extensions(self, registry: ExtensionRegistrar, config: Any) -> None:
-        """Register everything else by kind: `secret_store`, `output_filter`, `audit_sink` and so on.
+        """Register anything else by kind: `secret_store`, `output_filter`, `audit_sink` and so on.
 
         Example:
             @hookimpl

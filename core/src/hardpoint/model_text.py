@@ -1,4 +1,4 @@
-"""Turn an outcome into the text that a model reads: wrapped, escaped, marked. Nothing else changes content."""
+"""Turn an outcome into the text that a model reads. Nothing else wraps, escapes or marks it."""
 
 from __future__ import annotations
 

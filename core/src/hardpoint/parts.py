@@ -1,8 +1,9 @@
-"""What a tool returns: content parts and `ToolOutput`. How it is capped and cleaned is decided in `output`."""
+"""What a tool returns: content parts and `ToolOutput`. Cap and cleaning are in `output`."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Literal
@@ -94,6 +95,10 @@ def part_to_json(part: Part) -> dict[str, Any]:
 # output ----------------------------------------------------------------------------------------
 
 
+def _tuple(parts: Iterable[Part]) -> tuple[Part, ...]:
+    return tuple(parts)
+
+
 def _duration(value: timedelta | float) -> timedelta:
     return value if isinstance(value, timedelta) else timedelta(seconds=value)
 
@@ -109,7 +114,7 @@ class ToolOutput:
     duration: timedelta = attrs.field(default=timedelta(0), converter=_duration)
     raw: str | None = attrs.field(default=None, repr=False)
     """The output before cleaning, for debugging; it never reaches a model, MCP or the audit."""
-    parts: tuple[Part, ...] = attrs.field(default=(), converter=tuple)
+    parts: tuple[Part, ...] = attrs.field(default=(), converter=_tuple)
     """Content beside `result`: images, sounds, documents, links."""
     structured: bool = True
     """False when `result` is plain text made for reading and not a value of an output schema."""

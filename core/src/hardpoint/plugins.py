@@ -1,4 +1,4 @@
-"""Find, block, import, check and register plugins. What they registered is kept in the tables here."""
+"""Find, block, import, check and register plugins; keep what they registered."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ from hardpoint.hookspecs import API_VERSION, PROJECT, SPECS
 from hardpoint.interfaces import Approver, ExecutionDomain, RateLimiterBackend
 from hardpoint.registrars import (
     CORE_DOMAINS,
+    ApproverRegistrar,
     CommandRef,
     CommandRegistrar,
+    DomainRegistrar,
     ExtensionRegistrar,
     NamedRegistrar,
     Owned,
+    RateLimiterRegistrar,
     ToolRegistrar,
 )
 from hardpoint.registry import ToolRegistry
@@ -169,10 +172,10 @@ class PluginManager:
         record = self.records.pop(name)
         module = self._pm.get_plugin(name)
         tables: list[dict[str, Owned[Any]]] = [
-            self.domains,  # type: ignore[list-item]  # only keys and owners are looked at
-            self.approvers,  # type: ignore[list-item]
-            self.limiters,  # type: ignore[list-item]
-            self.commands,  # type: ignore[list-item]
+            self.domains,
+            self.approvers,
+            self.limiters,
+            self.commands,
             *self.extensions.values(),
         ]
         for table in tables:
@@ -232,17 +235,17 @@ class PluginManager:
             self._withdraw(module)
             raise
         hooks = tuple(sorted(caller.name for caller in self._pm.get_hookcallers(module) or ()))
-        self.records[record.name] = attrs.evolve(
-            record, status="active", hooks=hooks, tools=tools
-        )
+        self.records[record.name] = attrs.evolve(record, status="active", hooks=hooks, tools=tools)
 
     def _run_registration(self, record: PluginRecord, module: Any) -> tuple[str, ...]:
         owner = record.owner
         config = self._structure_config(record, module)
         tools = ToolRegistrar(self.registry, owner)
-        domains = NamedRegistrar("domain", ExecutionDomain, self.domains, owner, reserved=CORE_DOMAINS)
-        approvers = NamedRegistrar("approver", Approver, self.approvers, owner)
-        limiters = NamedRegistrar(
+        domains: DomainRegistrar = NamedRegistrar(
+            "domain", ExecutionDomain, self.domains, owner, reserved=CORE_DOMAINS
+        )
+        approvers: ApproverRegistrar = NamedRegistrar("approver", Approver, self.approvers, owner)
+        limiters: RateLimiterRegistrar = NamedRegistrar(
             "rate limiter", RateLimiterBackend, self.limiters, owner, reserved=CORE_LIMITERS
         )
         extensions = ExtensionRegistrar(self.extensions, owner)
@@ -286,7 +289,9 @@ class PluginManager:
             ) from error
         if config_type is None:
             if table:
-                raise ConfigError(f"plugin {record.name!r} takes no settings", hint="remove its table")
+                raise ConfigError(
+                    f"plugin {record.name!r} takes no settings", hint="remove its table"
+                )
             return None
         from hardpoint.serde import structure
 
@@ -295,9 +300,7 @@ class PluginManager:
     def _own(self, module: Any, record: PluginRecord, hook: str) -> HookFunction | None:
         for impl in getattr(self._pm.hook, hook).get_hookimpls():
             if impl.plugin is module:
-                return HookFunction(
-                    record.owner, record.name, impl.function, tuple(impl.argnames)
-                )
+                return HookFunction(record.owner, record.name, impl.function, tuple(impl.argnames))
         return None
 
     def _withdraw(self, module: Any) -> None:
@@ -327,6 +330,7 @@ class PluginManager:
                     f" but no plugin {name!r} is installed",
                     hint=f"pip install hardpoint-{name}, or remove the table",
                 )
+
     # calling -----------------------------------------------------------------------------------
 
     def hook_functions(self, hook: str) -> tuple[HookFunction, ...]:

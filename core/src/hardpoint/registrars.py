@@ -1,4 +1,4 @@
-"""What registration hooks are handed: each bound to one plugin, staging until the whole plugin is in."""
+"""What registration hooks are handed: bound to one plugin, staging until all of it is in."""
 
 from __future__ import annotations
 
@@ -83,9 +83,7 @@ class ToolRegistrar:
         if name in self._names:
             raise NameTaken(name, owner=self._owner, by=self._owner)
         self._names.add(name)
-        self._staged.append(
-            lambda: self._registry.register(made, owner=self._owner, prefix=prefix)
-        )
+        self._staged.append(lambda: self._registry.register(made, owner=self._owner, prefix=prefix))
         self._undo.append(lambda: self._registry.unregister(name, owner=self._owner))
         return made
 
@@ -121,7 +119,7 @@ class NamedRegistrar(Generic[T]):
     def __init__(
         self,
         kind: str,
-        expected: type[T],
+        expected: type,
         table: dict[str, Owned[T]],
         owner: str,
         *,

@@ -1,4 +1,4 @@
-"""Names to tools, each with an owner. Who may register is decided here; what a schema may say, in `schema`."""
+"""Names to tools, each with an owner. What a tool's schema may say is decided in `schema`."""
 
 from __future__ import annotations
 
@@ -239,15 +239,15 @@ class ToolRegistry:
         if problems:
             raise SchemaError(name, problems, owner=owner)
         takes_context = getattr(getattr(made, "signature", None), "context_parameter", None)
-        if isinstance(made, FunctionTool) and not takes_context:
-            if definition.domain != ToolDomain.ORCHESTRATOR:
-                raise RegistrationError(
-                    name,
-                    f"{name!r} is a plain function and would run in this process,"
-                    f" not in {definition.domain!r}",
-                    owner=owner,
-                    hint="write a Tool that works through context.sandbox",
-                )
+        elsewhere = definition.domain != ToolDomain.ORCHESTRATOR
+        if isinstance(made, FunctionTool) and elsewhere and not takes_context:
+            raise RegistrationError(
+                name,
+                f"{name!r} is a plain function and would run in this process,"
+                f" not in {definition.domain!r}",
+                owner=owner,
+                hint="write a Tool that works through context.sandbox",
+            )
         self._refuse_taken(name, owner)
         original = definition.name if prefix else definition.original_name
         return Entry(
@@ -361,7 +361,7 @@ class ToolRegistry:
 
     def _adopt(
         self, toolset: Toolset, owner: str, definitions: Sequence[ToolDefinition]
-    ) -> tuple[dict[str, Entry], list[Dropped]]:
+    ) -> tuple[dict[str, Entry], Sequence[Dropped]]:
         adopted: dict[str, Entry] = {}
         dropped: list[Dropped] = []
         for definition in definitions:

@@ -116,7 +116,7 @@ class Runtime:
 
         Args:
             path: Read this file in place of the user's and the project's.
-            project: The folder to look for a project's configuration in; the current one when absent.
+            project: Where to look for a project's configuration; the current folder when absent.
             overrides: Settings that win over files, as nested tables.
             **options: As for `Runtime`.
 
@@ -153,6 +153,10 @@ class Runtime:
         """What became of each plugin, by name."""
         records = self._core.plugins.records
         return [records[name] for name in sorted(records)]
+
+    def plugin_settings(self) -> Mapping[str, Any]:
+        """The settings of the active plugins, by name; None for a plugin without any."""
+        return dict(self._core.plugins.configs)
 
     # life --------------------------------------------------------------------------------------
 
@@ -247,9 +251,13 @@ class Runtime:
     async def _run(
         self, tool: str | ToolCall, params: Any, context: JobContext | None, watch: Watch | None
     ) -> CallOutcome:
-        request = tool if isinstance(tool, ToolCall) else ToolCall(tool, {} if params is None else params)
+        request = (
+            tool if isinstance(tool, ToolCall) else ToolCall(tool, {} if params is None else params)
+        )
         if isinstance(params, JobContext):
-            raise HardpointError("the context is the third argument: rt.call(name, params, context)")
+            raise HardpointError(
+                "the context is the third argument: rt.call(name, params, context)"
+            )
         if context is None:
             raise HardpointError(
                 "a call needs a context", hint='JobContext(user_id="…") says who is calling'
@@ -262,9 +270,7 @@ class Runtime:
             return outcome
         return await run_call(self._core, request, context, watch=watch)
 
-    async def check(
-        self, tool: str, params: Any, context: JobContext
-    ) -> PolicyVerdict:
+    async def check(self, tool: str, params: Any, context: JobContext) -> PolicyVerdict:
         """What would be decided about a call. Nothing runs, nothing is counted, nobody is asked.
 
         Raises:
@@ -312,9 +318,7 @@ class Runtime:
 
         return definitions_for(provider, self.visible(context))
 
-    async def handle(
-        self, provider: str, tool_calls: Any, context: JobContext
-    ) -> list[Any]:
+    async def handle(self, provider: str, tool_calls: Any, context: JobContext) -> list[Any]:
         """A provider's tool calls in, the messages to append out, in the same order.
 
         Args:

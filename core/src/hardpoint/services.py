@@ -73,7 +73,7 @@ class CoreServices:
     def http(
         self, bindings: Sequence[Binding] = (), *, user_id: str | None = None, **options: Any
     ) -> PinnedClient:
-        """The guarded client; bound secrets are resolved for this user at the moment of each request.
+        """The guarded client; bound secrets are resolved for this user with each request.
 
         All clients of one runtime share their connections.
         """
@@ -117,7 +117,8 @@ class CoreServices:
         """Run a tool with the rights of the call that `parent` belongs to."""
         if parent is None:
             raise HardpointError(
-                "a call needs its caller", hint="pass parent=context, the context that you were given"
+                "a call needs its caller",
+                hint="pass parent=context, the context that you were given",
             )
         if parent.handle is None:
             from hardpoint._call import run_call

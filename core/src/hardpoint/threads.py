@@ -1,4 +1,4 @@
-"""Run blocking functions on daemon threads of our own: reused, never a reason for the process to stay."""
+"""Run blocking functions on reused daemon threads, which never keep the process from ending."""
 
 from __future__ import annotations
 

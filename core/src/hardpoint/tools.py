@@ -1,4 +1,4 @@
-"""What a tool is: `Tool` to subclass, `@tool` for plain functions, `ToolDefinition` for the model."""
+"""What a tool is: `Tool` to subclass, `@tool` for functions, `ToolDefinition` for the model."""
 
 from __future__ import annotations
 
@@ -264,6 +264,17 @@ class Tool(ABC):
 # plain functions -------------------------------------------------------------------------------
 
 
+Approval = ApprovalRequirement | Callable[[Mapping[str, Any]], ApprovalRequirement]
+
+
+def _approval(value: str | Approval) -> Approval:
+    return ApprovalRequirement(value) if isinstance(value, str) else value
+
+
+def _timedelta(value: timedelta | float) -> timedelta:
+    return value if isinstance(value, timedelta) else timedelta(seconds=value)
+
+
 @attrs.frozen
 class ToolOptions:
     """What `@tool` can say beyond the function's signature."""
@@ -272,18 +283,10 @@ class ToolOptions:
     description: str | None = None
     title: str | None = None
     domain: str = "orchestrator"
-    approval: ApprovalRequirement | Callable[[Mapping[str, Any]], ApprovalRequirement] = attrs.field(
-        default=ApprovalRequirement.NEVER,
-        converter=lambda value: value if callable(value) else ApprovalRequirement(value),
-    )
+    approval: Approval = attrs.field(default=ApprovalRequirement.NEVER, converter=_approval)
     rate_limit: ToolRateLimitConfig | None = None
     effects: Collection[Effect] = ALL_EFFECTS
-    timeout: timedelta = attrs.field(
-        default=EXECUTION_TIMEOUT,
-        converter=lambda value: value
-        if isinstance(value, timedelta)
-        else timedelta(seconds=value),
-    )
+    timeout: timedelta = attrs.field(default=EXECUTION_TIMEOUT, converter=_timedelta)
     sensitive: Collection[str] = ()
     provenance: Provenance = "untrusted"
     cost: Decimal | None = None
@@ -379,7 +382,7 @@ class FunctionTool(Tool):
 
 
 def to_output(returned: Any) -> ToolOutput:
-    """What a function returned, as an output: outputs and parts stay, text is text, values are JSON."""
+    """What a function returned, as an output: parts stay, text is text, values become JSON."""
     if isinstance(returned, ToolOutput):
         return returned
     if isinstance(returned, str):
@@ -410,9 +413,9 @@ def tool(
 
     Args:
         function: The function, async or not.
-        **options: `name`, `description`, `title`, `domain`, `approval` (a requirement, or a function
-            of the arguments that gives one), `rate_limit`, `effects`, `timeout` (seconds or
-            timedelta), `sensitive` (parameters to redact), `provenance`, `cost`, `canonicalise`.
+        **options: `name`, `description`, `title`, `domain`, `approval` (a requirement, or a
+            function of the arguments), `rate_limit`, `effects`, `timeout` (seconds or timedelta),
+            `sensitive` (parameters to redact), `provenance`, `cost`, `canonicalise`.
 
     Raises:
         RegistrationError: When a parameter has no usable type; the message names it.

@@ -1,4 +1,4 @@
-"""The table of commands. Each is imported when it is called, and a plugin's when its name is given."""
+"""The table of commands. Each is imported when it is called, a plugin's when its name is given."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class Commands(click.Group):
 
             near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             if near:
-                error.message += f" Did you mean {near[0]!r}?"
-            raise
+                error = click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx)
+            raise error from None
 
 
 def _exists(name: str) -> bool:
@@ -102,7 +102,7 @@ def _import(target: str) -> click.Command:
 def root(
     ctx: click.Context, plugins: Sequence[str], config_file: str | None, verbose: bool
 ) -> None:
-    """The tool layer of an AI agent: every call found, checked, approved, limited, run and recorded."""
+    """The tool layer of an AI agent: every call found, checked, approved, limited, recorded."""
     ctx.obj = State(plugin_switches=tuple(plugins), config_file=config_file)
     import logging
 

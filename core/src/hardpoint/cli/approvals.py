@@ -87,9 +87,7 @@ def show(state: State, approval_id: str, as_json: bool) -> None:
 @click.argument("verdict", type=click.Choice(["yes", "no"]), required=False)
 @click.option("--message", help="What the model is told.")
 @click.pass_context
-def answer(
-    ctx: click.Context, approval_id: str, verdict: str | None, message: str | None
-) -> None:
+def answer(ctx: click.Context, approval_id: str, verdict: str | None, message: str | None) -> None:
     """Answer a request: the same call then goes through once, within the hour."""
     require_operator("approvals answer")
     if verdict is None:
@@ -106,5 +104,7 @@ def answer(
 def revoke(state: State, grant_id: str) -> None:
     """Forget a remembered answer."""
     if not _grants(state).revoke(grant_id):
-        raise HardpointError(f"no remembered answer {grant_id!r}", hint="`hardpoint approvals list`")
+        raise HardpointError(
+            f"no remembered answer {grant_id!r}", hint="`hardpoint approvals list`"
+        )
     click.echo(f"revoked {grant_id}")

@@ -36,7 +36,9 @@ class YesApprover(Approver):
 @click.option("--session", default="cli", show_default=True)
 @click.option("--workspace", type=click.Path(file_okay=False, exists=True), default=None)
 @click.option("--mode", type=click.Choice(["default", "plan", "auto", "locked"]), default="default")
-@click.option("--yes", is_flag=True, help="Approve what asks once a session; never what always asks.")
+@click.option(
+    "--yes", is_flag=True, help="Approve what asks once a session; never what always asks."
+)
 @click.option("--no-input", is_flag=True, help="Ask nobody; a call that must ask exits with 4.")
 @click.option("--approval", help="Use the answered approval of this id.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds.")

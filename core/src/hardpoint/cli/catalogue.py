@@ -68,7 +68,8 @@ def _write(path: Any, key: str, shapes: dict[str, Any]) -> None:
 
 def _key(state: State) -> str:
     digest = hashlib.sha256()
-    facts = [VERSION, sys.version, os.getcwd(), state.config_file, state.plugin_switches]
+    facts: list[object] = [VERSION, sys.version, os.getcwd()]
+    facts += [state.config_file, state.plugin_switches]
     facts += sorted(item for item in os.environ.items() if item[0].startswith("HARDPOINT_"))
     facts += _stamps(state)
     digest.update(repr(facts).encode("utf-8", "surrogatepass"))
@@ -86,10 +87,17 @@ def _stamps(state: State) -> Iterator[tuple[str, object]]:
         for name in names:
             if name.endswith((".dist-info", ".egg-info")):
                 yield name, _stamp(os.path.join(place, name, "entry_points.txt"))
-    files = [folder("config") / "config.toml", "/etc/hardpoint/config.toml", state.config_file or ""]
+    files = [
+        folder("config") / "config.toml",
+        "/etc/hardpoint/config.toml",
+        state.config_file or "",
+    ]
     here = os.getcwd()
     while True:
-        files += [os.path.join(here, ".hardpoint", "config.toml"), os.path.join(here, "pyproject.toml")]
+        files += [
+            os.path.join(here, ".hardpoint", "config.toml"),
+            os.path.join(here, "pyproject.toml"),
+        ]
         parent = os.path.dirname(here)
         if parent == here:
             break

@@ -133,7 +133,9 @@ def trust(file: Path | None, yes: bool) -> None:
     require_operator("config trust")
     found = file or find_project_file(Path.cwd())
     if found is None or not found.exists():
-        raise ConfigError("there is no project configuration here", hint="hardpoint config init --project")
+        raise ConfigError(
+            "there is no project configuration here", hint="hardpoint config init --project"
+        )
     click.echo(found.read_text("utf-8", "replace"))
     if not yes and not click.confirm(f"Trust {found} as shown?", err=True):
         raise click.Abort

@@ -48,7 +48,7 @@ class Scripted(Approver):
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="The outcomes as JSON, one a line.")
 def demo(as_json: bool) -> int:
-    """Show a call that succeeds, and every way in which one is repaired, refused, asked and limited."""
+    """Show a call that succeeds, and how calls are repaired, refused, asked and limited."""
     with tempfile.TemporaryDirectory(prefix="hardpoint-demo-") as folder:
         return asyncio.run(_run(Path(folder), as_json))
 
@@ -106,9 +106,7 @@ class _Show:
         self._context = JobContext(user_id="demo", session_id="demo")
         self.count = 0
 
-    async def call(
-        self, title: str, tool: str, params: Any, *, quiet_when_ok: bool = False
-    ) -> Any:
+    async def call(self, title: str, tool: str, params: Any, *, quiet_when_ok: bool = False) -> Any:
         if not self._as_json and not quiet_when_ok:
             self._announce(title, tool, params)
         outcome = await self._runtime.run(tool, params, self._context)

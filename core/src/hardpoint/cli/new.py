@@ -11,7 +11,9 @@ from hardpoint.scaffold import new_plugin
 
 @click.command()
 @click.argument("name")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where; default: a folder NAME here.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), help="Where; default: a folder NAME here."
+)
 def new(name: str, folder: Path | None) -> None:
     """Write a plugin NAME with one tool, settings and tests."""
     for path in new_plugin(name, folder):

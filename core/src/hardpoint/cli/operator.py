@@ -1,4 +1,4 @@
-"""Some commands are for people only: they need a terminal or an operator token, never a tool call."""
+"""Commands for people only: they need a terminal or an operator's token, never a tool call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from hardpoint.errors import NotAuthorized
 from hardpoint.folders import folder
 
-TOKEN_VARIABLE: Final = "HARDPOINT_OPERATOR_TOKEN"
+TOKEN_VARIABLE: Final = "HARDPOINT_OPERATOR_TOKEN"  # noqa: S105  # a name
 INSIDE_VARIABLE: Final = "HARDPOINT_INSIDE_CALL"
 """Set for every process that a tool call starts on the host."""
 

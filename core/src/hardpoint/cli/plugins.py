@@ -58,7 +58,9 @@ def list_plugins(state: State, as_json: bool = False) -> None:
     rows = []
     for record in records:
         source = f"{record.distribution or '?'} {record.version or ''}".strip()
-        rows.append([record.name, record.status, source, record.reason or f"{len(record.tools)} tools"])
+        rows.append(
+            [record.name, record.status, source, record.reason or f"{len(record.tools)} tools"]
+        )
     say_rows(rows)
 
 

@@ -125,7 +125,7 @@ def with_rules(policy_config: PolicyConfig, rules: Any) -> PolicyConfig:
     if not isinstance(rules, Mapping) or set(rules) - {"allow", "ask", "deny"}:
         raise ConfigError('rules must be {"allow": […], "ask": […], "deny": […]}')
     entries = [
-        RuleEntry(decision, spec, Source("code", f"rules.{decision}[{index}]"))  # type: ignore[arg-type]
+        RuleEntry(decision, spec, Source("code", f"rules.{decision}[{index}]"))
         for decision in ("deny", "ask", "allow")
         for index, spec in enumerate(rules.get(decision) or ())
     ]

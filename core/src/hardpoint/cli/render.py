@@ -31,7 +31,7 @@ def say_result(value: Any) -> None:
 
 
 def _printable(text: str) -> str:
-    """Text that the terminal can take: lone surrogates and, on a terminal, control characters shown."""
+    """Text without lone surrogates and, on a terminal, with control characters made visible."""
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     if not sys.stdout.isatty():
         return text

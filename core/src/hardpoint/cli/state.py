@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 class State:
     """Shared by the commands of one run. Everything heavy is imported when it is needed."""
 
-    def __init__(
-        self, plugin_switches: Sequence[str] = (), config_file: str | None = None
-    ) -> None:
+    def __init__(self, plugin_switches: Sequence[str] = (), config_file: str | None = None) -> None:
         self.plugin_switches = tuple(plugin_switches)
         self.config_file = config_file
         self._commands: Mapping[str, CommandRef] | None = None
@@ -63,7 +61,7 @@ class State:
         require_operator(what)
 
     def plugin_commands(self) -> Mapping[str, CommandRef]:
-        """The commands that plugins add. A broken configuration adds none; it is reported elsewhere."""
+        """The commands that plugins add; none with a broken configuration, reported elsewhere."""
         if self._commands is None:
             from hardpoint.errors import HardpointError
             from hardpoint.plugins import PluginManager

@@ -81,7 +81,9 @@ def info(state: State, name: str, provider: str | None, as_json: bool) -> None:
         star = "*" if parameter in required else ""
         kind = facts.get("type", "any")
         kind = " or ".join(kind) if isinstance(kind, list) else kind
-        click.echo(f"  {parameter}{star}  {kind}  {_first_line(facts.get('description', ''))}".rstrip())
+        click.echo(
+            f"  {parameter}{star}  {kind}  {_first_line(facts.get('description', ''))}".rstrip()
+        )
 
 
 @tools.command("search")

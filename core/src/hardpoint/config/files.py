@@ -1,4 +1,4 @@
-"""Read the configuration files in their order and merge them. What the settings are is in `model`."""
+"""Read the configuration files in their order. How they are merged is decided in `merge`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PREFIX: Final = "HARDPOINT_"
 def managed_file() -> Path:
     """The file of the machine's administrator."""
     if sys.platform == "win32":
-        return Path(os.environ.get("ProgramData", r"C:\ProgramData")) / "hardpoint" / "config.toml"
+        return Path(os.environ.get("PROGRAMDATA", r"C:\ProgramData")) / "hardpoint" / "config.toml"
     return Path("/etc/hardpoint/config.toml")
 
 
@@ -164,6 +164,6 @@ def _refuse_unsafe(path: Path) -> None:
         found = place.stat()
         if found.st_uid != 0 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise ConfigError(
-                f"{place} must belong to root and be writable by nobody else, since {path} is final",
+                f"{place} must belong to root and be writable by nobody else: {path} is final",
                 hint=f"chown root {place} && chmod go-w {place}",
             )

@@ -1,4 +1,4 @@
-"""Merge the layers of a configuration into one, and check it. Where the layers come from is in `files`."""
+"""Merge the layers of a configuration and check the whole. Where they come from is in `files`."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ def _with_plugin_mcp(layer: Layer, problems: list[str]) -> Layer:
     if "mcp" not in layer.table:
         return layer
     if "mcp" in layer.table.get("plugin", {}):
-        problems.append(f"{layer.source('mcp')}: [mcp] and [plugin.mcp] are the same table; keep one")
+        problems.append(
+            f"{layer.source('mcp')}: [mcp] and [plugin.mcp] are the same table; keep one"
+        )
         return layer
     table = dict(layer.table)
     table["plugin"] = {**table.get("plugin", {}), "mcp": table.pop("mcp")}
@@ -162,7 +164,7 @@ def _rules_of(layer: Layer, problems: list[str]) -> Iterator[RuleEntry]:
             if not isinstance(spec, str | Mapping):
                 problems.append(f"{source}: policy.{decision}: a rule is text or a table")
                 continue
-            yield RuleEntry(decision, spec, source)  # type: ignore[arg-type]
+            yield RuleEntry(decision, spec, source)
 
 
 # merging ---------------------------------------------------------------------------------------

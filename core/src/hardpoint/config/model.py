@@ -35,7 +35,7 @@ class RuleEntry:
 
     decision: DecisionWord
     spec: str | Mapping[str, Any]
-    """`tool(SPEC)`, or a table with `tool`, `where`, `reason`, `match`, `not_match`, `when`, `unless`."""
+    """`tool(SPEC)` or a table: `tool`, `where`, `reason`, `match`, `not_match`, `when`, `unless`"""
     source: Source = Source()
 
 
@@ -88,7 +88,7 @@ class ApprovalConfig:
 @attrs.frozen
 class LimitsConfig:
     backend: str | None = None
-    """`memory`, `sqlite` or a plugin's. None: `sqlite` where processes share state, else `memory`."""
+    """`memory`, `sqlite` or a plugin's. None: `sqlite` where state is shared, else `memory`."""
     max_keys: int = 100_000
     concurrency: int = attrs.field(default=1000, validator=attrs.validators.ge(1))
     """Calls of one runtime that run at one time; more wait."""
@@ -145,7 +145,11 @@ class OutputConfig:
 @attrs.frozen
 class SecretsConfig:
     stores: tuple[str, ...] = ("env",)
-    """Asked in this order."""
+    """Asked in this order: `env`, `keyring`, `file`, or a plugin's."""
+    path: Path | None = None
+    """The encrypted file; default: `secrets.json` in the data folder."""
+    key: Literal["keyring", "passphrase"] = "keyring"
+    """Where the key of the encrypted file comes from."""
 
 
 @attrs.frozen

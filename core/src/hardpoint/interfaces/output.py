@@ -15,7 +15,9 @@ class OutputFilter(ABC):
     """Changes an output after the leak scan and before the cap. An exception fails the call."""
 
     @abstractmethod
-    async def apply(self, output: ToolOutput, call: ToolCall, context: JobContext) -> ToolOutput: ...
+    async def apply(
+        self, output: ToolOutput, call: ToolCall, context: JobContext
+    ) -> ToolOutput: ...
 
 
 class AuditSink(ABC):

@@ -13,8 +13,8 @@ class Toolset(ABC):
     """Tools that come and go together.
 
     The registry asks for `definitions` and `get_tool` without I/O, enters the toolset at the first
-    call of one of its tools and leaves it when the runtime closes. When its tools change the toolset
-    calls `context.services.registry.replace(self, definitions)`, or the `replace` of the registrar.
+    call of one of its tools and leaves it when the runtime closes. When its tools change, it calls
+    `context.services.registry.replace(self, definitions)`, or the `replace` of the registrar.
     """
 
     name: str

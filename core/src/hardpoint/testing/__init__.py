@@ -1,4 +1,4 @@
-"""For the tests of plugins: fakes for time and people, a runtime in one line, checks of interfaces."""
+"""For tests of plugins: fakes of time and people, a runtime in one line, checks of interfaces."""
 
 from hardpoint.testing.checks import check_domain, check_plugin, check_tool
 from hardpoint.testing.fakes import FakeClock, MemorySecrets, ScriptedApprover

@@ -93,7 +93,9 @@ async def check_domain(domain: ExecutionDomain, context: JobContext) -> None:
         both = await asyncio.gather(
             *(domain.run(invocation(["echo", str(number)])) for number in range(8))
         )
-        assert [o.result["stdout"] for o in both] == [f"{n}\n" for n in range(8)], "calls keep apart"
+        assert [o.result["stdout"] for o in both] == [f"{n}\n" for n in range(8)], (
+            "calls keep apart"
+        )
         try:
             await domain.run(invocation(["sleep", "60"], seconds=0.5))
         except ToolError as error:
