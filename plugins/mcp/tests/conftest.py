@@ -1,4 +1,4 @@
-"""What the tests share: fake servers as commands and over HTTP, and clients that are closed again."""
+"""What the tests share: fake servers as commands and over HTTP, and clients to be closed again."""
 
 from __future__ import annotations
 

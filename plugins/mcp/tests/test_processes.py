@@ -1,4 +1,4 @@
-"""Servers as processes: what they do wrong costs their own call, and nothing of them stays behind."""
+"""Servers as processes: what goes wrong costs its own call, and nothing of them stays behind."""
 
 from __future__ import annotations
 

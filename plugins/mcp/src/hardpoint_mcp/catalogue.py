@@ -163,8 +163,8 @@ def repair(schema: Any) -> dict[str, Any]:
         for name in required:
             if isinstance(name, str):
                 repaired["properties"].setdefault(name, {})
-    elif required is not None:
-        del repaired["required"]
+    else:
+        repaired.pop("required", None)
     return repaired
 
 

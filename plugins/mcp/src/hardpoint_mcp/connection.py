@@ -196,11 +196,11 @@ class Connection:
         channel, used = await self._make_channel(kind)
         try:
             session = await self._converse(channel, era)
+            self.memory.kind = used
         except AuthRequired:
             raise
         except WireError as error:
             session = await self._try_otherwise(error, era, used)
-        self.memory.kind = used if kind is None else self.memory.kind
         self.memory.era = "modern" if session.modern else "handshake"
         return session
 

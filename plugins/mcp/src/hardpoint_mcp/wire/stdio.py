@@ -66,7 +66,7 @@ class StdioChannel(DuplexChannel):
         life_read, life_write = os.pipe()
         keeper = [sys.executable, "-I", "-S", str(_KEEPER), str(life_read), str(self._grace)]
         try:
-            # Blocks for as long as a fork takes; the loop's own way costs a thread for each process.
+            # Blocks as long as a fork takes; the loop's own way costs a thread for each process.
             self._process = process = subprocess.Popen(  # noqa: ASYNC220
                 keeper + self._command,
                 stdin=subprocess.PIPE,
