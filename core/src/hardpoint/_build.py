@@ -12,6 +12,7 @@ import attrs
 
 from hardpoint._clean import Cleaner
 from hardpoint._core import Core
+from hardpoint._leaks import Leaks
 from hardpoint._record import Labels, Recorder
 from hardpoint.config import Config, PolicyConfig
 from hardpoint.context import JobContext, Origin
@@ -23,6 +24,7 @@ from hardpoint.plugins import PluginManager
 from hardpoint.policy.grants import StoredGrants
 from hardpoint.policy.rules import Rule, parse_rule
 from hardpoint.registry import ToolRegistry
+from hardpoint.secrets import Secrets, references_in
 from hardpoint.services import CoreServices
 from hardpoint.store import Store
 
@@ -100,8 +102,8 @@ def build(parts: Parts) -> Core:
         plugins.add(name, module)
     store = Store(_store_location(parts))
     audit = _audit(parts, store)
-    secrets = _secrets(parts, plugins, audit)
-    leaks = _leaks(secrets)
+    leaks = Leaks()
+    secrets = Secrets.from_config(config, plugins.extension("secret_store"), audit, leaks.learn)
     if audit is not None:
         audit.scanner = leaks
     results = _results(parts)
@@ -167,18 +169,6 @@ def _audit(parts: Parts, store: Store) -> Any:
         max_bytes=audit.max_bytes,
         clock=parts.clock.now,
     )
-
-
-def _secrets(parts: Parts, plugins: PluginManager, audit: Any) -> Any:
-    from hardpoint.secrets import Secrets
-
-    return Secrets.from_config(parts.config, plugins.extension("secret_store"), audit)
-
-
-def _leaks(secrets: Any) -> Any:
-    from hardpoint.output.leaks import LeakScanner
-
-    return LeakScanner(secrets.known_values())
 
 
 def _results(parts: Parts) -> Any:
@@ -267,7 +257,21 @@ def _register_own_tools(registry: ToolRegistry, results: Any) -> None:
 
 
 async def start(core: Core) -> None:
-    """Let what plugins registered meet the running core."""
+    """Let what plugins registered meet the running core.
+
+    Raises:
+        ConfigError: A secret of the system that the settings refer to is not set.
+    """
+    secrets = core.services.secrets
+    await secrets.learn_all()
+    references = references_in(list(core.plugins.configs.values()))
+    missing = await secrets.missing(references)
+    if missing:
+        names = ", ".join(missing)
+        raise ConfigError(
+            f"the settings refer to secrets that are not set: {names}",
+            hint=f"run `hardpoint secrets set {missing[0].removeprefix('system:')} --system`",
+        )
     for kind in core.plugins.extensions.values():
         for owned in kind.values():
             begin = getattr(owned.value, "start", None)

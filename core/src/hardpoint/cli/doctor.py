@@ -58,9 +58,7 @@ async def _run(state: State, only: Sequence[str]) -> list[CheckResult]:
             try:
                 results += await check.run()
             except Exception as error:  # a plugin's check is foreign code
-                results.append(
-                    CheckResult(name, "failed", f"the check itself failed: {error!r}")
-                )
+                results.append(CheckResult(name, "failed", f"the check itself failed: {error!r}"))
     return results
 
 
@@ -89,7 +87,9 @@ async def plugins(state: State) -> Sequence[CheckResult]:
     results: list[CheckResult] = []
     for record in _load(state).records.values():
         status: Any = {"active": "ok", "blocked": "skipped"}.get(record.status, "failed")
-        detail = record.reason or f"{record.owner} {record.version or ''}, {len(record.tools)} tools"
+        detail = (
+            record.reason or f"{record.owner} {record.version or ''}, {len(record.tools)} tools"
+        )
         results.append(CheckResult(f"plugin {record.name}", status, detail))
     return results
 
@@ -97,9 +97,7 @@ async def plugins(state: State) -> Sequence[CheckResult]:
 async def state_folder(state: State) -> Sequence[CheckResult]:
     """Write and read back in the real store."""
     runtime = state.runtime(installed_plugins=False)
-    table = runtime.services.store(
-        "doctor", ["CREATE TABLE doctor_probe (word TEXT NOT NULL)"]
-    )
+    table = runtime.services.store("doctor", ["CREATE TABLE doctor_probe (word TEXT NOT NULL)"])
     table.execute("INSERT INTO doctor_probe (word) VALUES (?)", ("probe",))
     found = table.query("SELECT word FROM doctor_probe LIMIT 1")[0]["word"]
     table.execute("DELETE FROM doctor_probe")
@@ -163,8 +161,11 @@ async def approvals(state: State) -> Sequence[CheckResult]:
 
 async def secrets(state: State) -> Sequence[CheckResult]:
     """Every secret that the configuration refers to must be there."""
+    from hardpoint.secrets import references_in
+
     runtime = state.runtime()
-    missing = await runtime.services.secrets.missing()
+    references = references_in(list(runtime.plugin_settings().values()))
+    missing = await runtime.services.secrets.missing(references)
     if missing:
         raise ConfigError(
             f"not set: {', '.join(missing)}", hint=f"hardpoint secrets set {missing[0]}"
