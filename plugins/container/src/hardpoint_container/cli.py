@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+import hardpoint
 from hardpoint.errors import ConfigError, DomainUnavailable, HardpointError, InvalidParameters
 from hardpoint_container.config import IMAGE, ContainerConfig
 
@@ -177,13 +178,8 @@ def _podman(config: ContainerConfig) -> PodmanEngine:
 
 
 def _config(state: Any) -> ContainerConfig:
-    import cattrs
-
     table = dict(state.load_config().plugin.get("container", {}))
-    try:
-        return cattrs.Converter(forbid_extra_keys=True).structure(table, ContainerConfig)
-    except cattrs.BaseValidationError as error:
-        raise ConfigError(cattrs.transform_error(error, path="plugin.container")) from error
+    return hardpoint.structure(table, ContainerConfig, "plugin.container")
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

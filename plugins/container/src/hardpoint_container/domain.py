@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self
 
 import attrs
 
+from hardpoint import ToolOutput
 from hardpoint.errors import DomainUnavailable, ToolTimeout
 from hardpoint.interfaces import ExecutionDomain, Invocation, JobContext
-from hardpoint.parts import ToolOutput
 from hardpoint_container.config import ContainerConfig
 from hardpoint_container.engine import Engine, SandboxSpec
 from hardpoint_container.sandbox import ContainerSandbox

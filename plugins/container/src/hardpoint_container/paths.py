@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import attrs
 
-from hardpoint.errors import InvalidParameters, NotAuthorized
+from hardpoint.errors import InvalidParameters, NotAuthorized, SandboxError
 from hardpoint_container.config import WORKSPACE
 
 Operation = Literal["read", "write", "list", "search"]
@@ -64,11 +64,18 @@ def resolve(workspace: Path, path: str, operation: Operation) -> Resolved:
     Raises:
         InvalidParameters: It is no path, or not one that this operation can work on.
         NotAuthorized: It leaves the workspace, or is a file that is left alone.
+        SandboxError: Somebody changes it at this very moment.
     """
+    try:
+        return _resolve(workspace.resolve(), path, operation)
+    except OSError as error:
+        raise SandboxError(f"{path!r} could not be checked: {error.strerror}") from None
+
+
+def _resolve(root: Path, path: str, operation: Operation) -> Resolved:
     if path == "" and operation in ("list", "search"):
         path = "."
     _check_text(path)
-    root = workspace.resolve()
     given = _relative_parts(root, path)
     found = _follow(root, given, path)
     # A link's own name counts as much as what it leads to.

@@ -30,7 +30,7 @@ from hardpoint_container.tooling import (
 )
 
 if TYPE_CHECKING:
-    from hardpoint.tools import Effect
+    from hardpoint import Effect
 
 PREVIEW: Final = 64 * KIB
 """Longest output given back at once: its head and its tail."""

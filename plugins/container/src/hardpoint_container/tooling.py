@@ -12,7 +12,7 @@ from hardpoint_container.paths import Operation, resolve
 from hardpoint_container.sandbox import ContainerSandbox
 
 if TYPE_CHECKING:
-    from hardpoint.tools import Effect
+    from hardpoint import Effect
 
 KIB = 1024
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import attrs
 
+import hardpoint
 from hardpoint.errors import SandboxError
 from hardpoint_container.config import ContainerConfig
 
@@ -83,21 +84,16 @@ def _too_much(path: Path) -> str | None:
 
 
 def _own_folders() -> list[Path]:
-    import platformdirs
-
-    folders = platformdirs.PlatformDirs("hardpoint", appauthor=False)
     return [
-        Path(folders.user_config_dir),
-        Path(folders.user_data_dir),
-        Path(folders.user_state_dir),
+        hardpoint.folder("config"),
+        hardpoint.folder("data"),
+        hardpoint.folder("state"),
     ]
 
 
 def data_folder() -> Path:
     """Where this plugin keeps files of its own."""
-    import platformdirs
-
     given = os.environ.get("HARDPOINT_CONTAINER_DATA")
     if given:
         return Path(given)
-    return Path(platformdirs.user_data_dir("hardpoint", appauthor=False)) / "container"
+    return hardpoint.folder("data") / "container"

@@ -338,8 +338,8 @@ class Runner:
         self.send({"ready": facts(self.root)})
         ends = time.monotonic() + expected["max_life"]
         more = False
-        while time.monotonic() < ends:
-            for key, _ in self.selector.select(0 if more else self.on_time()):
+        while (left := ends - time.monotonic()) > 0:
+            for key, _ in self.selector.select(0 if more else min(left, self.on_time())):
                 handler, subject = key.data
                 if key.fd in self.selector.get_map():  # an earlier handler may have closed it
                     handler(key.fd, subject)
