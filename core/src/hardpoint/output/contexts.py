@@ -91,7 +91,7 @@ _SCHEME = re.compile(
 )
 _BEARER = re.compile(rb"""(?:\s|%20|\+|\\u0020)+\\*["']?([A-Za-z0-9._~+/=|:-]{16,4000})""")
 _BASIC = re.compile(rb"(?:\s|%20)*([A-Za-z0-9+/_-]{8,4000}(?:=|%3[Dd]){0,2})")
-_AUTH_FIELD = re.compile(rb"""\\*["']\s*:\s*\\*["']([A-Za-z0-9+/]{8,4000}={0,2})""")
+_AUTH_FIELD = re.compile(rb"""(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?([A-Za-z0-9+/]{8,4000}={0,2})""")
 _SESSION = re.compile(rb"""([^\s"'`\\<>,;]{16,4000})""")
 
 
@@ -130,7 +130,7 @@ def find_basic(data: bytes, start: int, end: int) -> Finding | None:
 
 
 def find_auth_field(data: bytes, start: int, end: int) -> Finding | None:
-    """The registry passwords of a Docker configuration."""
+    """The registry passwords of Docker and npm configurations."""
     value = _AUTH_FIELD.match(data, end)
     if value is None or not _is_user_and_password(value[1]):
         return None
@@ -189,10 +189,22 @@ _QUALIFIERS = frozenset(
     {
         *("api", "access", "secret", "private", "auth", "encryption", "signing", "master"),
         *("account", "storage", "subscription", "service", "license", "admin", "consumer"),
-        *("shared", "deploy", "webhook", "jwt", "session"),
+        *(
+            "shared",
+            "deploy",
+            "webhook",
+            "jwt",
+            "session",
+            "client",
+            "app",
+            "application",
+            "server",
+        ),
     }
 )
-_BARE_WORD = re.compile(rb"-?t?oken|-?s?ecret|wd", re.IGNORECASE)
+_BARE_WORD = re.compile(
+    rb"""(-?t?oken|-?s?ecret|redentials?|_?pass|wd)(?:[=:"'\\> ]|is)*\Z""", re.IGNORECASE
+)
 _NAME = re.compile(rb"[A-Za-z0-9_.-]*\Z")
 # Random, but meant to be read and handed on: cursors, cache keys, public keys, counts.
 _HARMLESS = re.compile(
@@ -204,7 +216,7 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 _ASSIGN = re.compile(
-    rb"""(?:[_.-]?(?:\d{1,3}|v\d|value|prod|production|live|test|dev|staging|base64|b64|hex))?"""
+    rb"""(?:[_.-]?(?:\d{1,3}|v\d|value|prod|production|live|test|dev|staging|base|base64|b64|hex))?"""
     rb"""(?:\\*["'`])?[\])]?"""
     rb"""(?:\s{0,8}(?:=>|:=|[:=]|%3[dD])\s{0,8}|>|(?P<word>[ \t]{1,4}(?:is[ \t])?))"""
     rb"""(?:[bBuUrR](?=["']))?(?P<quote>\\*["'`])?""",
@@ -223,7 +235,7 @@ _NETRC = re.compile(rb"\blogin\s+\S{1,100}\s+[a-z]*\Z")
 def find_assigned(data: bytes, start: int, end: int) -> Finding | None:
     bare = _BARE_WORD.match(data, start, end)
     if bare is not None:
-        end = bare.end()
+        end = bare.end(1)
     assign = _ASSIGN.match(data, end)
     if assign is None:
         return None
@@ -262,7 +274,7 @@ def _is_assigned(data: bytes, end: int, word: bytes | None) -> bool:
 
 
 def _is_secret_value(name: bytes, text: bytes) -> bool:
-    if name.endswith((b"pwd", b"passwd", b"password", b"passphrase")):
+    if name.endswith((b"pwd", b"passwd", b"password", b"passphrase", b"pass")):
         return is_strong_password(text) and not text.startswith(b"/")
     if name.endswith(b"wd"):
         return False
@@ -285,7 +297,8 @@ def _assigned_needles() -> list[bytes]:
             (word.upper(), "key"),
         ):
             needles.add(first + joiner + second)
-    for word, suffix in product(("ecret", "ECRET", "oken", "OKEN", "wd", "WD"), "=:\"'\\>"):
+    bare = ("ecret", "ECRET", "oken", "OKEN", "wd", "WD", "_pass", "_PASS", "Pass")
+    for word, suffix in product((*bare, "redential", "redentials", "REDENTIALS"), "=:\"'\\>"):
         needles.add(word + suffix)
         if suffix in "=:":
             needles.add(f"{word} {suffix}")
@@ -334,9 +347,9 @@ def context_detectors() -> list[Detector]:
         Detector("bearer_token", "`Bearer` tokens", "redact", [b"earer", b"EARER"], find_bearer),
         Detector(
             "basic_credentials",
-            "`auth` fields of Docker configurations",
+            "`auth` fields of Docker and npm configurations",
             "redact",
-            [b'"auth'],
+            [b'"auth', b"_auth"],
             find_auth_field,
         ),
         Detector(

@@ -147,7 +147,7 @@ PROVIDERS = (
         _at_least("[A-Za-z0-9+/=]", 40),
     ),
     TokenPattern("google_oauth_secret", "Google OAuth client", "GOCSPX-", _at_least(U, 24)),
-    TokenPattern("google_oauth_token", "Google OAuth access token", "ya29.", _at_least(U, 40)),
+    TokenPattern("google_oauth_token", "Google OAuth access token", "ya29.", _at_least(U, 20)),
     TokenPattern("google_refresh_token", "Google OAuth refresh token", "1//0", _at_least(U, 36)),
     TokenPattern(
         "firebase_server_key",
@@ -313,14 +313,14 @@ PROVIDERS = (
     TokenPattern(
         "slack_webhook",
         "Slack webhook",
-        "https://hooks.slack.com/ hooks.slack.com/",
+        "hooks.slack.com/",
         f"(?:services|workflows|triggers)/{W}{{6,}}/{W}{{6,}}(?:/{W}{{12,}})+",
     ),
     TokenPattern(
         "teams_webhook",
         "Microsoft Teams webhook",
         ".webhook.office.com/",
-        f"webhookb2/{UUID}@{UUID}/\\S{{30,200}}",
+        f"webhookb2/{UUID}@{UUID}/[A-Za-z0-9/_-]{{30,200}}",
         before="[a-z0-9]",
     ),
     TokenPattern(
@@ -366,6 +366,7 @@ PROVIDERS = (
         f"{W}{{14,30}}_secret_{W}{{16,40}}",
         action="redact",
     ),
+    TokenPattern("square_access_token", "Square", "EAAA", f"(?<![+/]EAAA){_at_least(U, 60)}"),
     TokenPattern("square_token", "Square", "sq0atp- sq0csp-", _at_least(U, 22)),
     TokenPattern(
         "paypal_token", "PayPal", "access_token$", f"(?:production|sandbox)\\${W}{{16}}\\${H}{{32}}"

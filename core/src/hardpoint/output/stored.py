@@ -172,8 +172,9 @@ def _spellings(char: str) -> Iterable[bytes]:
     """The beginnings of every spelling of a character, as needles."""
     raw = char.encode("utf-8", "surrogatepass")
     yield raw
-    yield b"%%%02X" % raw[0]
-    yield b"%%%02x" % raw[0]
+    for percent in (b"%", b"%25", b"%2525"):
+        yield b"%b%02X" % (percent, raw[0])
+        yield b"%b%02x" % (percent, raw[0])
     unit = char.encode("utf-16-be", "surrogatepass")[:2].hex().encode()
     yield b"\\u" + unit
     yield b"\\u" + unit.upper()
