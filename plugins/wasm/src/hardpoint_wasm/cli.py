@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from hardpoint.errors import ConfigError, HardpointError
+import hardpoint
+from hardpoint.errors import HardpointError
 from hardpoint_wasm.settings import WasmConfig
 from hardpoint_wasm.store import Record, Store
 
@@ -233,14 +234,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 def _config(state: Any) -> WasmConfig:
     table = dict(state.load_config().plugin.get("wasm", {}))
-    import cattrs
-
-    converter = cattrs.Converter(forbid_extra_keys=True)
-    try:
-        return converter.structure(table, WasmConfig)
-    except cattrs.BaseValidationError as error:
-        problems = cattrs.transform_error(error, path="plugin.wasm")
-        raise ConfigError(problems) from error
+    return hardpoint.structure(table, WasmConfig, "plugin.wasm")
 
 
 def _store(state: Any) -> Store:

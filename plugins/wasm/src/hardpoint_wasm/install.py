@@ -66,12 +66,12 @@ def make_tools(
     record: Record, store: Store, config: WasmConfig, runtime: WasmRuntime
 ) -> dict[str, WasmTool]:
     """The tools of a record, by name. Opens nothing: that happens at the first call."""
-    limits = config.limits(record.name)
+    limits, engine = config.limits(record.name), config.engine_of(record.name)
     return {
         name: WasmTool(
             name,
             interface,
-            lambda: runtime.open(store.read(record), limits),
+            lambda: runtime.open(store.read(record), limits, engine),
             capabilities=lambda: record.capabilities,
             runtime=runtime,
             limits=limits,

@@ -1,4 +1,4 @@
-"""One loaded module: what kind of tool it is, what it imports, and the slots that run it."""
+"""One loaded module: what kind of tool it is, what it imports, and the workers that run it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hardpoint_wasm.execution import Execution
 from hardpoint_wasm.hardening import ensure
 from hardpoint_wasm.limits import Limits
 from hardpoint_wasm.names import digest
-from hardpoint_wasm.slot import ABANDON_AFTER, Guest, Slot
+from hardpoint_wasm.slot import ABANDON_AFTER, Guest, Slot, Worker
 from hardpoint_wasm.wit import WitFunction, read_function
 
 if TYPE_CHECKING:
@@ -62,23 +62,22 @@ class Shape:
 
 
 class Module:
-    """A module that can be called. Slots are made when calls need them, up to `concurrency`."""
+    """A module that can be called. Workers are made when calls need them, up to `concurrency`."""
 
     def __init__(
         self,
-        code: CodeFile,
-        encoding: Kind,
-        settings: EngineSettings,
         shape: Shape,
         content: str,
         limits: Limits,
+        make_worker: Callable[[], Worker],
         concurrency: int,
+        release: Callable[[], None] = lambda: None,
     ) -> None:
         self.shape = shape
         self.digest = content
         self.limits = limits
-        self._code, self._encoding, self._settings = code, encoding, settings
-        self._slots = _Slots(lambda: Slot(self._load), concurrency)
+        self._workers = _Workers(make_worker, concurrency)
+        self._release = release
 
     @classmethod
     def open(cls, wasm: bytes, cache: CodeCache, limits: Limits, *, concurrency: int = 4) -> Module:
@@ -100,7 +99,12 @@ class Module:
             cache.forget(code)
             code = cache.load(wasm, settings, kind)
             shape = _inspect(code, kind, settings)
-        return cls(code, kind, settings, shape, digest(wasm), limits, concurrency)
+
+        def load(current: Callable[[], Execution]) -> tuple[Engine, Guest]:
+            engine = make_engine(settings)
+            return engine, _bind(engine, code, kind, shape, current, limits.output_bytes)
+
+        return cls(shape, digest(wasm), limits, lambda: Slot(load), concurrency, code.close)
 
     async def run(
         self, execution: Execution, request: Any, tool: str, *, nested: bool = False
@@ -110,8 +114,8 @@ class Module:
         Raises:
             ToolError: Saying why the guest ended early.
         """
-        slot = await self._slots.take(nested=nested)
-        future = slot.submit(execution, request, tool)
+        worker = await self._workers.take(nested=nested)
+        future = worker.submit(execution, request, tool)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -121,25 +125,19 @@ class Module:
         finally:
             if future.done():
                 future.exception() if not future.cancelled() else None
-                self._slots.give_back(slot)
+                self._workers.give_back(worker)
             else:
-                self._slots.abandon(slot)
+                self._workers.abandon(worker)
 
     @property
     def busy(self) -> int:
-        """How many slots run something now."""
-        return self._slots.busy
+        """How many workers run something now."""
+        return self._workers.busy
 
     def close(self) -> None:
         """Stop what runs and let go of the code."""
-        self._slots.close()
-        self._code.close()
-
-    def _load(self, current: Callable[[], Execution]) -> tuple[Engine, Guest]:
-        engine = make_engine(self._settings)
-        return engine, _bind(
-            engine, self._code, self._encoding, self.shape, current, self.limits.output_bytes
-        )
+        self._workers.close()
+        self._release()
 
 
 # inspect and bind ------------------------------------------------------------------------------
@@ -254,33 +252,33 @@ def _bind(
     return typed.TypedGuest(component, linker, shape.functions)
 
 
-# slots -----------------------------------------------------------------------------------------
+# workers ---------------------------------------------------------------------------------------
 
 
-class _Slots:
-    """The slots of one module. Safe from several event loops."""
+class _Workers:
+    """The workers of one module. Safe from several event loops."""
 
-    def __init__(self, make: Callable[[], Slot], most: int) -> None:
+    def __init__(self, make: Callable[[], Worker], most: int) -> None:
         self._make, self._most = make, most
         self._lock = threading.Lock()
-        self._free: list[Slot] = []
-        self._all: set[Slot] = set()
-        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[Slot]]] = []
+        self._free: list[Worker] = []
+        self._all: set[Worker] = set()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[Worker]]] = []
         self._closed = False
 
-    async def take(self, *, nested: bool) -> Slot:
+    async def take(self, *, nested: bool) -> Worker:
         loop = asyncio.get_running_loop()
         with self._lock:
             if self._closed:
                 raise SandboxError("this tool was removed while it was called")
             if self._free:
                 return self._free.pop()
-            # A nested call must not wait for the slot of its own caller.
+            # A nested call must not wait for the worker of its own caller.
             if nested or len(self._all) < self._most:
-                slot = self._make()
-                self._all.add(slot)
-                return slot
-            waiter: asyncio.Future[Slot] = loop.create_future()
+                worker = self._make()
+                self._all.add(worker)
+                return worker
+            waiter: asyncio.Future[Worker] = loop.create_future()
             self._waiting.append((loop, waiter))
         try:
             return await waiter
@@ -291,33 +289,33 @@ class _Slots:
                 self.give_back(waiter.result())
             raise
 
-    def give_back(self, slot: Slot) -> None:
+    def give_back(self, worker: Worker) -> None:
         with self._lock:
             if self._closed or (not self._waiting and len(self._all) > self._most):
-                self._all.discard(slot)
-                slot.close()
+                self._all.discard(worker)
+                worker.close()
                 return
             if not self._waiting:
-                self._free.append(slot)
+                self._free.append(worker)
                 return
             loop, waiter = self._waiting.pop(0)
 
         def hand_over() -> None:
             if waiter.cancelled():
-                self.give_back(slot)
+                self.give_back(worker)
             else:
-                waiter.set_result(slot)
+                waiter.set_result(worker)
 
         try:
             loop.call_soon_threadsafe(hand_over)
         except RuntimeError:  # that loop was closed with its caller still waiting
-            self.give_back(slot)
+            self.give_back(worker)
 
-    def abandon(self, slot: Slot) -> None:
-        """Forget a slot whose guest does not end; another may take its place."""
+    def abandon(self, worker: Worker) -> None:
+        """Forget a worker whose guest does not end; another may take its place."""
         with self._lock:
-            self._all.discard(slot)
-        slot.close()
+            self._all.discard(worker)
+        worker.close()
 
     @property
     def busy(self) -> int:
@@ -327,6 +325,6 @@ class _Slots:
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            slots, self._free = list(self._all), []
-        for slot in slots:
-            slot.close()
+            workers, self._free = list(self._all), []
+        for worker in workers:
+            worker.close()

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from pathlib import Path
 from typing import Any, Literal
 
+import hardpoint
 from hardpoint_wasm.limits import Limits
 
 
 def folder(kind: Literal["data", "cache"]) -> Path:
     """Our part of the folders that the core uses: `data` for modules, `cache` for compiled code."""
-    import platformdirs
-
-    chosen, home = os.environ.get(f"HARDPOINT_{kind.upper()}_DIR"), os.environ.get("HARDPOINT_HOME")
-    if chosen or home:
-        base = Path(chosen).expanduser() if chosen else Path(home or "").expanduser() / kind
-    elif kind == "data":
-        base = Path(platformdirs.user_data_dir("hardpoint", appauthor=False))
-    else:
-        base = Path(platformdirs.user_cache_dir("hardpoint", appauthor=False))
-    return base / "wasm"
+    return hardpoint.folder(kind) / "wasm"
 
 
 class WasmRuntime:
@@ -54,25 +45,33 @@ class WasmRuntime:
         self.concurrency = concurrency
         allowed = CompileLimits(compile_timeout, compile_memory, max_module_bytes)
         self.cache = CodeCache(cache_dir or folder("cache"), Compiler(allowed))
-        self._modules: dict[tuple[str, Limits], Any] = {}
+        self._modules: dict[tuple[str, Limits, str], Any] = {}
         self._lock = threading.Lock()
 
-    def open(self, wasm: bytes, limits: Limits | None = None) -> Any:
+    def open(
+        self,
+        wasm: bytes,
+        limits: Limits | None = None,
+        engine: Literal["wasmtime", "wasmer"] = "wasmtime",
+    ) -> Any:
         """The module, compiled and checked; one object for equal bytes and limits. Blocks.
 
         Raises:
             SandboxError: It is no module that can be a tool.
         """
+        from hardpoint_wasm import wasmer
         from hardpoint_wasm.module import Module
         from hardpoint_wasm.names import digest
 
         limits = limits or self.limits
-        key = (digest(wasm), limits)
+        key = (digest(wasm), limits, engine)
         with self._lock:
             module = self._modules.get(key)
-            if module is None:
+            if module is None and engine == "wasmer":
+                module = wasmer.open_module(wasm, limits, concurrency=self.concurrency)
+            elif module is None:
                 module = Module.open(wasm, self.cache, limits, concurrency=self.concurrency)
-                self._modules[key] = module
+            self._modules[key] = module
             return module
 
     @functools.cached_property

@@ -13,6 +13,8 @@ from hardpoint.errors import ConfigError
 from hardpoint_wasm.limits import MIB, Limits
 
 EngineName = Literal["wasmtime", "wasmer"]
+NOT_ON_WASMER = ("fuel", "stack", "table_elements")
+"""Limits that wasmer cannot hold."""
 
 
 @attrs.frozen(kw_only=True)
@@ -67,8 +69,20 @@ class WasmConfig:
             try:
                 self.limits(tool)
             except (ValueError, TypeError) as error:
-                where = f"plugin.wasm.tools.{tool}" if tool else "plugin.wasm"
-                raise ConfigError(f"{where}: {error.args[0]}") from error
+                raise ConfigError(f"{_where(tool)}: {error.args[0]}") from error
+            self._check_engine(tool)
+
+    def _check_engine(self, tool: str | None) -> None:
+        if self.engine_of(tool) != "wasmer":
+            return
+        limits, defaults = self.limits(tool), Limits()
+        problems = [
+            f"{_where(tool)}: the engine wasmer cannot enforce {name}"
+            for name in NOT_ON_WASMER
+            if getattr(limits, name) != getattr(defaults, name)
+        ]
+        if problems:
+            raise ConfigError(problems, hint='leave it out, or use engine = "wasmtime"')
 
     def limits(self, tool: str | None = None) -> Limits:
         """The limits of one tool: its own, then the plugin's, then the defaults."""
@@ -79,10 +93,14 @@ class WasmConfig:
             chosen |= {n: v for n in names if (v := getattr(own, n)) is not None}
         return Limits(**chosen)
 
-    def engine_of(self, tool: str) -> EngineName:
-        own = self.tools.get(tool)
+    def engine_of(self, tool: str | None) -> EngineName:
+        own = self.tools.get(tool) if tool else None
         return (own.engine if own else None) or self.engine
 
     def env_of(self, tool: str) -> Mapping[str, str]:
         own = self.tools.get(tool)
         return own.env if own else {}
+
+
+def _where(tool: str | None) -> str:
+    return f"plugin.wasm.tools.{tool}" if tool else "plugin.wasm"

@@ -12,6 +12,7 @@ import atexit
 import queue
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,33 +30,22 @@ ABANDON_AFTER = 1.0
 """Seconds that a cancelled or timed-out guest has to end before its slot is given up."""
 
 
-class Guest(Protocol):
-    """Code loaded into the engine of one slot."""
+class Worker(ABC):
+    """A thread that runs one execution at a time. How it runs one is up to the subclass."""
 
-    stdout_bytes: int
-    """How much of standard output is kept; 0 throws it away."""
-
-    def call(self, store: Store, request: Any) -> Any:
-        """Make an instance in this store and call it."""
-        ...
-
-
-class Slot:
-    """One engine with its code, and the thread that runs it."""
-
-    def __init__(self, load: Callable[[Callable[[], Execution]], tuple[Engine, Guest]]) -> None:
-        self._load = load
-        self._loaded: tuple[Engine, Guest] | None = None
+    def __init__(self) -> None:
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._execution: Execution | None = None
         self._thread: threading.Thread | None = None
         weakref.finalize(self, self._work.put, None)
 
-    def _current(self) -> Execution:
-        assert self._execution is not None, "host functions run only inside an execution"
-        return self._execution
+    @abstractmethod
+    def run(self, execution: Execution, request: Any, tool: str = "the tool") -> Any:
+        """Run one execution to its end on this thread.
 
-    # on the event loop
+        Raises:
+            ToolError: Saying why the guest ended early.
+        """
 
     def submit(self, execution: Execution, request: Any, tool: str) -> asyncio.Future[Any]:
         """Start an execution; the future has its result or one of our errors."""
@@ -87,7 +77,7 @@ class Slot:
                 target=_serve, args=(self._work,), name="hardpoint-wasm", daemon=True
             )
             self._thread.start()
-            _threads.add(self)
+            _workers.add(self)
         self._work.put(work)
         return future
 
@@ -102,14 +92,31 @@ class Slot:
         if self._thread is not None:
             self._thread.join(seconds)
 
-    # on the slot's thread
+
+class Guest(Protocol):
+    """Code loaded into the engine of one slot."""
+
+    stdout_bytes: int
+    """How much of standard output is kept; 0 throws it away."""
+
+    def call(self, store: Store, request: Any) -> Any:
+        """Make an instance in this store and call it."""
+        ...
+
+
+class Slot(Worker):
+    """One engine with its code, and the thread that runs it."""
+
+    def __init__(self, load: Callable[[Callable[[], Execution]], tuple[Engine, Guest]]) -> None:
+        super().__init__()
+        self._load = load
+        self._loaded: tuple[Engine, Guest] | None = None
+
+    def _current(self) -> Execution:
+        assert self._execution is not None, "host functions run only inside an execution"
+        return self._execution
 
     def run(self, execution: Execution, request: Any, tool: str = "the tool") -> Any:
-        """Run one execution to its end on this thread.
-
-        Raises:
-            ToolError: Saying why the guest ended early.
-        """
         from wasmtime import Store
 
         if self._loaded is None:
@@ -182,20 +189,20 @@ class Slot:
 
 
 def _serve(work: queue.SimpleQueue[Callable[[], None] | None]) -> None:
-    # Holds the queue and not the slot, so that a forgotten slot can go and end this thread.
+    # Holds the queue and not the worker, so that a forgotten worker can go and end this thread.
     while (job := work.get()) is not None:
         job()
         del job
 
 
 # A thread inside the engine must not outlive the interpreter: it would bring the process down.
-_threads: weakref.WeakSet[Slot] = weakref.WeakSet()
+_workers: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
 @atexit.register
 def _stop_all() -> None:
-    slots = list(_threads)
-    for slot in slots:
-        slot.close()
-    for slot in slots:
-        slot.join(2.0)
+    workers = list(_workers)
+    for worker in workers:
+        worker.close()
+    for worker in workers:
+        worker.join(2.0)
