@@ -51,18 +51,15 @@ def wait_until(holds: Callable[[], bool], seconds: float = 20) -> bool:
 @pytest.fixture
 def host(workspace: Path) -> Any:
     """A process of its own that is in the middle of a long call."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(HOST), str(workspace)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    name, holder = process.stdout.readline().split()
-    assert wait_until((workspace / "begun").exists)
-    yield process, name, int(holder)
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    command = [sys.executable, "-c", textwrap.dedent(HOST), str(workspace)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            name, holder = process.stdout.readline().split()
+            assert wait_until((workspace / "begun").exists)
+            yield process, name, int(holder)
+        finally:
+            process.kill()
     subprocess.run(["podman", "rm", "-f", "-t", "0", "-i", name], check=False, capture_output=True)
 
 
@@ -133,7 +130,7 @@ async def test_a_sandbox_ends_by_itself_at_the_end_of_its_life(
     make_kit: Any, containers: Any
 ) -> None:
     before = containers()
-    kit = await make_kit(max_life=1.0)
+    kit = await make_kit(max_life=4.0)
     await kit.out("true")
     (name,) = containers() - before
 

@@ -33,6 +33,7 @@ SWAPPER = f"""
             try:
                 if os.path.lexists(name): os.rename(name, old)
                 os.rename(new, name)
+                if os.path.islink(old) or os.path.isfile(old): os.unlink(old)
             except OSError:
                 continue  # a tool made a folder of that name in this very moment
             swaps += 1
