@@ -12,7 +12,7 @@ from typing import Any
 def rate_limit(case: dict[str, Any]) -> list[str | float]:
     """`"allowed"` or the wait in seconds per event."""
     from hardpoint.limits import ToolRateLimitConfig
-    from hardpoint.policy.rate_limit import RateLimiter
+    from hardpoint import RateLimiter
 
     now = 0.0
     limiter = RateLimiter(clock=lambda: now)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardpoint.config import Config
-from hardpoint.config.edit import set_value, with_value
+from hardpoint.config.edit import set_toml_value, with_toml_value
 from hardpoint.config.files import load_config, settings_of
 from hardpoint.config.positions import spans_of
 from hardpoint.config.trust import trust
@@ -263,9 +263,9 @@ def test_an_edit_keeps_comments_and_order(tmp_path: Path) -> None:
         '# mine\n[plugins]   # on and off\ndisabled = ["a"] # why\n\n[policy]\ndeny = []\n'
     )
 
-    set_value(file, ["plugins"], "disabled", ["a", "b"])
-    set_value(file, ["plugins"], "strict", True)
-    set_value(file, ["tools", "web fetch"], "enabled", False)
+    set_toml_value(file, ["plugins"], "disabled", ["a", "b"])
+    set_toml_value(file, ["plugins"], "strict", True)
+    set_toml_value(file, ["tools", "web fetch"], "enabled", False)
 
     text = file.read_text()
     assert text.startswith("# mine\n[plugins]   # on and off\n")
@@ -282,7 +282,7 @@ def test_an_edit_that_cannot_be_made_loses_nothing(tmp_path: Path) -> None:
     file.write_text("plugins = { strict = true }\n")
 
     with pytest.raises(ConfigError):
-        set_value(file, ["plugins"], "disabled", ["a"])
+        set_toml_value(file, ["plugins"], "disabled", ["a"])
 
     assert file.read_text() == "plugins = { strict = true }\n"
 
@@ -292,7 +292,7 @@ def test_an_edit_of_a_broken_file_is_refused(tmp_path: Path) -> None:
     file.write_text("broken")
 
     with pytest.raises(ConfigError, match="mend"):
-        set_value(file, ["plugins"], "disabled", [])
+        set_toml_value(file, ["plugins"], "disabled", [])
 
     assert file.read_text() == "broken"
 
@@ -302,7 +302,7 @@ texts = st.text(st.characters(blacklist_categories=("Cs",)), max_size=20)
 
 @given(texts, texts)
 def test_any_text_survives_an_edit(key: str, value: str) -> None:
-    changed = with_value('[a]\nb = 1 # "x"\n', ["a"], key, [value])
+    changed = with_toml_value('[a]\nb = 1 # "x"\n', ["a"], key, [value])
 
     assert tomllib.loads(changed)["a"][key] == [value]
 

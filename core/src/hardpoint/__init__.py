@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hardpoint.calls import CallOutcome, ToolCall, call_digest
     from hardpoint.config import Config
+    from hardpoint.config.edit import set_toml_value, with_toml_value, write_atomically
     from hardpoint.context import ExecResult, JobContext, Sandbox, Services
     from hardpoint.errors import (
         ApprovalRequired,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         ToolNotFound,
         ToolTimeout,
     )
+    from hardpoint.folders import folder
     from hardpoint.hookspecs import API_VERSION, hookimpl, hookspec
     from hardpoint.interfaces import (
         ApprovalRequest,
@@ -49,16 +51,19 @@ if TYPE_CHECKING:
     )
     from hardpoint.limits import ToolRateLimitConfig
     from hardpoint.parts import Audio, Blob, Image, Link, Part, Resource, Text, ToolOutput
-    from hardpoint.policy.rate_limit import RateLimiter
     from hardpoint.protected import PROTECTED_TOOL_NAMES
+    from hardpoint.rate_limiter import RateLimiter
     from hardpoint.registry import ToolRegistry
     from hardpoint.runtime import Progress, Runtime
-    from hardpoint.schema import validate_tool_schema
+    from hardpoint.schema import compile_validator, validate_tool_schema
+    from hardpoint.serde import structure
     from hardpoint.signatures import Param
     from hardpoint.subjects import judge_command
     from hardpoint.tools import (
+        ALL_EFFECTS,
         ApprovalRequirement,
         Canonical,
+        Effect,
         Subject,
         Tool,
         ToolDefinition,
@@ -69,6 +74,7 @@ if TYPE_CHECKING:
 
 # Name to module; each is imported when it is asked for, so that `import hardpoint` stays quick.
 _EXPORTS = {
+    "ALL_EFFECTS": "tools",
     "API_VERSION": "hookspecs",
     "ApprovalRequest": "interfaces",
     "ApprovalRequired": "errors",
@@ -83,6 +89,7 @@ _EXPORTS = {
     "ConfigError": "errors",
     "Decision": "interfaces",
     "DomainUnavailable": "errors",
+    "Effect": "tools",
     "ExecResult": "context",
     "ExecutionDomain": "interfaces",
     "ExecutionFailed": "errors",
@@ -104,7 +111,7 @@ _EXPORTS = {
     "Progress": "runtime",
     "ProtectedName": "errors",
     "RateLimited": "errors",
-    "RateLimiter": "policy.rate_limit",
+    "RateLimiter": "rate_limiter",
     "RateLimiterBackend": "interfaces",
     "RegistrationError": "errors",
     "Resource": "parts",
@@ -131,14 +138,21 @@ _EXPORTS = {
     "Toolset": "interfaces",
     "WasmToolRegistration": "interfaces",
     "call_digest": "calls",
+    "compile_validator": "schema",
+    "folder": "folders",
     "hookimpl": "hookspecs",
     "hookspec": "hookspecs",
     "judge_command": "subjects",
+    "set_toml_value": "config.edit",
+    "structure": "serde",
     "tool": "tools",
     "validate_tool_schema": "schema",
+    "with_toml_value": "config.edit",
+    "write_atomically": "config.edit",
 }
 
 __all__ = [
+    "ALL_EFFECTS",
     "API_VERSION",
     "PROTECTED_TOOL_NAMES",
     "ApprovalRequest",
@@ -154,6 +168,7 @@ __all__ = [
     "ConfigError",
     "Decision",
     "DomainUnavailable",
+    "Effect",
     "ExecResult",
     "ExecutionDomain",
     "ExecutionFailed",
@@ -202,11 +217,17 @@ __all__ = [
     "WasmToolRegistration",
     "__version__",
     "call_digest",
+    "compile_validator",
+    "folder",
     "hookimpl",
     "hookspec",
     "judge_command",
+    "set_toml_value",
+    "structure",
     "tool",
     "validate_tool_schema",
+    "with_toml_value",
+    "write_atomically",
 ]
 
 

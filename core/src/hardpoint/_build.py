@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,14 @@ from hardpoint.interfaces import ApprovalRequest, Approver, Clock, Decision, Pen
 from hardpoint.interfaces.limits import RateLimiterBackend
 from hardpoint.plugins import PluginManager
 from hardpoint.policy.grants import StoredGrants
+from hardpoint.policy.lint import lint_rules
 from hardpoint.policy.rules import Rule, parse_rule
 from hardpoint.registry import ToolRegistry
 from hardpoint.secrets import Secrets, references_in
 from hardpoint.services import CoreServices
 from hardpoint.store import Store
+
+logger = logging.getLogger(__name__)
 
 
 @attrs.frozen
@@ -127,7 +131,34 @@ def build(parts: Parts) -> Core:
         core, store=store, results=results, audit=audit, secrets=secrets, client=parts.http_client
     )
     _register_own_tools(registry, results)
+    if parts.installed_plugins:
+        check_rules(core, strict=parts.origin in ("cli", "gateway"))
     return core
+
+
+def check_rules(core: Core, *, strict: bool) -> None:
+    """Hold the rules against what is installed.
+
+    Where the host program may still register tools of its own, a rule for an unknown tool is only
+    logged; where nothing can come any more it is an error.
+
+    Raises:
+        ConfigError: Every rule that can never match, or whose examples do not hold.
+    """
+    if not core.rules:
+        return
+    findings = lint_rules(
+        core.rules,
+        core.registry,
+        elsewhere=core.plugins.tools_elsewhere(),
+        declared=core.config.policy.application_tools,
+    )
+    fatal = [str(finding) for finding in findings if finding.fatal]
+    for finding in findings:
+        if not finding.fatal or not strict:
+            logger.warning("%s", finding)
+    if fatal and strict:
+        raise ConfigError(fatal)
 
 
 def read_rules(config: Config) -> Sequence[Rule]:
@@ -184,12 +215,13 @@ def _results(parts: Parts) -> Any:
 
 def _limiter(parts: Parts, plugins: PluginManager, store: Store) -> RateLimiterBackend:
     from hardpoint.policy import rate_limit
+    from hardpoint.rate_limiter import RateLimiter
 
     limits = parts.config.limits
     shared = parts.origin in ("cli", "gateway", "job") and not parts.in_memory
     name = limits.backend or ("sqlite" if shared else "memory")
     if name == "memory":
-        counted = rate_limit.RateLimiter(clock=parts.clock.monotonic, max_keys=limits.max_keys)
+        counted = RateLimiter(clock=parts.clock.monotonic, max_keys=limits.max_keys)
         return rate_limit.MemoryRateLimiter(counted)
     if name == "sqlite":
         namespace = store.namespace("limits", rate_limit.MIGRATIONS)

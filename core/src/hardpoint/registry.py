@@ -181,7 +181,7 @@ class ToolRegistry:
     def rate_limiter(self) -> Any:
         """The limiter of this registry; made on first use when none was given."""
         if self._rate_limiter is None:
-            from hardpoint.policy.rate_limit import RateLimiter
+            from hardpoint.rate_limiter import RateLimiter
 
             self._rate_limiter = RateLimiter()
         return self._rate_limiter

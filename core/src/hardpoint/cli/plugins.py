@@ -111,7 +111,7 @@ def disable(state: State, name: str, project: bool) -> None:
 
 
 def _switch(state: State, name: str, *, on: bool, project: bool) -> None:
-    from hardpoint.config.edit import set_value
+    from hardpoint.config.edit import set_toml_value
     from hardpoint.config.files import PROJECT_FILE, read_layer, user_file
 
     manager = _load(state)
@@ -122,10 +122,10 @@ def _switch(state: State, name: str, *, on: bool, project: bool) -> None:
     known_tools = {*manager.registry.list(), *table.get("tools", {})}
     if name in manager.records:
         disabled = [n for n in table.get("plugins", {}).get("disabled", []) if n != name]
-        set_value(path, ["plugins"], "disabled", disabled if on else [*disabled, name])
+        set_toml_value(path, ["plugins"], "disabled", disabled if on else [*disabled, name])
         what = "plugin"
     elif name in known_tools:
-        set_value(path, ["tools", name], "enabled", on)
+        set_toml_value(path, ["tools", name], "enabled", on)
         what = "tool"
     else:
         raise _unknown(name, manager)

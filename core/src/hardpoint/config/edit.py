@@ -16,7 +16,7 @@ from hardpoint.errors import ConfigError
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def set_value(path: Path, table: Sequence[str], key: str, value: Any) -> None:
+def set_toml_value(path: Path, table: Sequence[str], key: str, value: Any) -> None:
     """Set `key` in `[table]` of a file; file, table and key are made when they are missing.
 
     Raises:
@@ -27,7 +27,7 @@ def set_value(path: Path, table: Sequence[str], key: str, value: Any) -> None:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {error}; mend the file first") from error
-    changed = with_value(text, table, key, value)
+    changed = with_toml_value(text, table, key, value)
     place: Any = before
     for name in table:
         place = place.setdefault(name, {})
@@ -47,7 +47,7 @@ def _means(text: str, table: Mapping[str, Any]) -> bool:
         return False
 
 
-def with_value(text: str, table: Sequence[str], key: str, value: Any) -> str:
+def with_toml_value(text: str, table: Sequence[str], key: str, value: Any) -> str:
     """The text with one value changed or added."""
     written = to_toml(value)
     here = (*table, key)

@@ -210,7 +210,7 @@ def _output_schema(schema: Any, *, checked: bool) -> dict[str, Any] | None:
     """The output schema, or None for one that cannot be used: the tool stays."""
     if not isinstance(schema, dict) or checked:
         return schema if isinstance(schema, dict) else None
-    from hardpoint.schema import compile_validator
+    from hardpoint import compile_validator
 
     try:
         compile_validator(schema)

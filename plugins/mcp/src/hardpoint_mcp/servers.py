@@ -121,6 +121,6 @@ class Servers:
 
 def standard_folders() -> Mapping[str, Path]:
     """Where this machine keeps things for Hardpoint."""
-    from hardpoint.folders import folder
+    from hardpoint import folder
 
     return {kind: folder(kind) for kind in ("cache", "state", "data")}

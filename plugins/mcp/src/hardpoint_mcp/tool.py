@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from hardpoint import (
     ApprovalRequirement,
+    Effect,
     JobContext,
     Tool,
     ToolDefinition,
@@ -16,7 +17,6 @@ from hardpoint import (
     ToolRateLimitConfig,
 )
 from hardpoint.errors import ToolTimeout
-from hardpoint.tools import Effect
 from hardpoint_mcp import trust
 from hardpoint_mcp.catalogue import Listed
 from hardpoint_mcp.content import McpToolError, to_output
@@ -111,7 +111,7 @@ class McpTool(Tool):
         schema = self.listed.definition.output_schema
         if schema is None:
             return None
-        from hardpoint.schema import compile_validator
+        from hardpoint import compile_validator
 
         return compile_validator(schema).is_valid
 

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from hardpoint import ApprovalRequirement
-from hardpoint.tools import ALL_EFFECTS, Effect
+from hardpoint import ALL_EFFECTS, ApprovalRequirement, Effect
 from hardpoint_mcp.catalogue import Listed, invisible_characters
 from hardpoint_mcp.config import ServerConfig
 

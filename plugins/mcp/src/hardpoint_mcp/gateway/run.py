@@ -40,7 +40,7 @@ def make_gateway(runtime: Runtime) -> Gateway:
 
 def _settings(config: Any) -> ServeConfig:
     """The `[mcp.serve]` table, before the plugin that owns it is loaded."""
-    from hardpoint.serde import structure
+    from hardpoint import structure
 
     table = dict(config.plugin.get("mcp") or {})
     settings: McpConfig = structure(table, McpConfig, "plugin.mcp")

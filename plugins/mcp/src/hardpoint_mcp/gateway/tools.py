@@ -33,7 +33,6 @@ class ToolShelf:
         self._search_above = search_above
         self._made_for: tuple[int, int] | None = None
         self._tools: dict[str, Message] = {}
-        self._index: Any = None
         self._pages: dict[Client, tuple[Message, ...]] = {}
 
     def _refresh(self) -> None:
@@ -46,7 +45,6 @@ class ToolShelf:
             for definition in self._runtime.visible()
         }
         self._pages.clear()
-        self._index = None
         self._made_for = version
 
     def for_client(self, client: Client) -> tuple[Message, ...]:
@@ -74,14 +72,11 @@ class ToolShelf:
 
     def find(self, query: str, client: Client) -> Sequence[Message]:
         """The tools that a query is about, best first."""
-        from hardpoint.search import ToolIndex
-
         self._refresh()
-        if self._index is None:
-            self._index = ToolIndex(self._runtime.visible())
-        hits = self._index.search(query, limit=10 * _FOUND_AT_MOST)
-        names = [definition.name for definition, _ in hits if client.may_see(definition.name)]
-        return [self._tools[name] for name in names[:_FOUND_AT_MOST]]
+        hits = self._runtime.registry.search(query, limit=10 * _FOUND_AT_MOST)
+        names = [definition.name for definition, _ in hits]
+        seen = [name for name in names if name in self._tools and client.may_see(name)]
+        return [self._tools[name] for name in seen[:_FOUND_AT_MOST]]
 
 
 def describe(definition: ToolDefinition, tool: Tool | None) -> Message:
