@@ -9,6 +9,7 @@ further on or raises the `ToolError` that ends it; whatever happens, `settle` wr
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import time
 from collections.abc import Sequence
@@ -40,6 +41,7 @@ from hardpoint.plugins import HookFunction
 from hardpoint.policy import approval
 from hardpoint.policy.decide import Question
 from hardpoint.policy.decide import decide as judge
+from hardpoint.policy.loops import Key
 from hardpoint.policy.verdict import PolicyVerdict, Reason
 from hardpoint.redaction import redact_params
 from hardpoint.tools import ApprovalRequirement, Canonical, Effect, Subject
@@ -144,6 +146,12 @@ class Call:
         )
 
     @property
+    def loop_key(self) -> Key:
+        """What makes two calls the same one for the loop guard."""
+        asked = json.dumps(self.request.params, sort_keys=True, default=repr)
+        return self.context.user_id, self.context.session_id, self.request.tool, asked
+
+    @property
     def redacted(self) -> ToolCall:
         """The call as observers and records may see it."""
         sensitive = self.plan.sensitive if self.plan is not None else ()
@@ -169,6 +177,8 @@ async def find(call: Call) -> None:
     if not plan.config.enabled:
         source = core.config.sources.get(f"tools.{name}.enabled")
         raise ToolDisabled(f"{name!r} is disabled" + (f" in {source}" if source else ""))
+    if not core.loops.is_idle:
+        core.loops.refuse_repetition(call.loop_key)
 
 
 # 2 ---------------------------------------------------------------------------------------------
@@ -195,7 +205,8 @@ async def canonicalise(call: Call) -> None:
     """The arguments that will really run, and what they act on."""
     plan = call.plan
     if plan.canonicalises:
-        made = await _own(plan, plan.tool.canonicalise(call.params, call.context))
+        # Bound, so that a canonicaliser can look at the settings; it may not call anything.
+        made = await _own(plan, plan.tool.canonicalise(call.params, bind(call)))
         if not isinstance(made, Canonical):
             raise ExecutionFailed(f"{plan.entry.name!r} gave no canonical arguments")
         call.params, call.subjects = made.params, made.subjects
@@ -605,6 +616,10 @@ async def settle(call: Call) -> CallOutcome:
     )
     if call.reservation is not None:
         await core.budget.settle(call.reservation, outcome)
+    if call.error is not None or not core.loops.is_idle:
+        warning = core.loops.note(call.loop_key, outcome)
+        if warning is not None:
+            outcome = attrs.evolve(outcome, warnings=(*outcome.warnings, warning))
     core.labels.add(call.context, outcome)
     core.record_finished(call, outcome)
     if plan is not None and plan.finished_hooks:

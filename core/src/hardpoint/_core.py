@@ -19,6 +19,7 @@ from hardpoint.domains import Deadlines, OrchestratorDomain
 from hardpoint.errors import DomainUnavailable, ExternalService, HardpointError, ToolError
 from hardpoint.interfaces import Approver, Clock, ExecutionDomain, RateLimiterBackend, Toolset
 from hardpoint.plugins import PluginManager
+from hardpoint.policy.loops import LoopGuard
 from hardpoint.policy.rules import Rule
 from hardpoint.registry import ToolRegistry
 from hardpoint.services import CallServices, CoreServices
@@ -69,6 +70,7 @@ class Core:
         self.mode = config.policy.mode
         self.boot_id = secrets.token_hex(4)
         self.deadlines = Deadlines()
+        self.loops = LoopGuard(config.policy.loop_guard, clock.monotonic)
         self.orchestrator = OrchestratorDomain()
         self.services: CoreServices
         """Set by the runtime, which builds the services around this object."""

@@ -359,6 +359,19 @@ class PluginManager:
             except Exception as error:  # foreign code runs here; the caller decides what it means
                 yield function, error
 
+    def tools_elsewhere(self) -> Mapping[str, str]:
+        """Globs over tools that are not registered now but may be later, each with the reason."""
+        found: dict[str, str] = {}
+        for record in self.records.values():
+            if record.status in ("blocked", "failed"):
+                found[f"{record.name}_*"] = f"plugin {record.name!r} is {record.status}"
+        for toolset in self.registry.toolsets().values():
+            found[f"{toolset.name}__*"] = f"{toolset.name!r} has not told its tools yet"
+        for table, settings in self.config.plugin.items():
+            for server in settings.get("servers", ()) if isinstance(settings, Mapping) else ():
+                found[f"{server}__*"] = f"server {server!r} of [{table}] has not told its tools yet"
+        return found
+
     def extension(self, kind: str) -> Mapping[str, Any]:
         """The extensions of one kind by name."""
         return {name: owned.value for name, owned in sorted(self.extensions.get(kind, {}).items())}

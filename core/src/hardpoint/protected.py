@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 _BY_DISTRIBUTION: Final[dict[str | None, str]] = {
     "hardpoint": "result_read",
@@ -31,6 +31,16 @@ PROTECTED_OWNERS: Final[dict[str, str | None]] = {
 """The distribution that provides each protected name; None where the name is only reserved."""
 
 PROTECTED_TOOL_NAMES: Final = frozenset(PROTECTED_OWNERS)
+
+PROTECTED_KINDS: Final[dict[str, Literal["command", "path", "url", "text"]]] = {
+    "shell": "command",
+    **dict.fromkeys(
+        ("read_file", "write_file", "list_dir", "apply_patch", "grep", "glob"), "path"
+    ),
+    "http": "url",
+    "web_fetch": "url",
+}
+"""The kind of subject of each protected name that has one, so that rules are readable without it."""
 
 
 def canonical_name(name: str) -> str:

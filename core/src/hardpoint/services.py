@@ -172,7 +172,8 @@ async def _run_nested(
 ) -> CallOutcome:
     from hardpoint._call import bind, run_call
 
-    assert parent.family is not None
+    if parent.family is None:
+        raise HardpointError("a canonicaliser starts nothing; call other tools from the body")
     context = bind(parent)
     request = ToolCall(tool, dict(params))
     return await run_call(core, request, context, family=parent.family)

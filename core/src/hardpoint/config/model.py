@@ -73,6 +73,10 @@ class PolicyConfig:
     rules: tuple[RuleEntry, ...] = ()
     mode: Literal["default", "plan", "auto", "locked"] | None = None
     """The strictest mode that applies to every call; None leaves it to the caller."""
+    application_tools: tuple[str, ...] = ()
+    """Globs over the tools that the host program registers itself; rules may name them."""
+    loop_guard: int = attrs.field(default=6, validator=attrs.validators.ge(0))
+    """The same call of one session is refused after so many failures in a row; 0: never."""
     egress_after: tuple[str, ...] = ()
     """Provenances that, once all seen in a session, make calls with effect network or send ask."""
 

@@ -1,0 +1,160 @@
+"""Hold rules against what is installed: typos, patterns that cannot be read, examples that do not hold."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from hardpoint.errors import ConfigError
+from hardpoint.policy.rules import BoundRule, Rule, bind_rule
+from hardpoint.protected import PROTECTED_KINDS, PROTECTED_TOOL_NAMES
+from hardpoint.registry import Entry, ToolRegistry
+from hardpoint.tools import Subject, SubjectKind
+
+# The operations that an example without one of its own is tried with.
+_OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
+    "path": ("read", "write", "list", "delete"),
+    "url": ("GET", "POST"),
+    "text": ("",),
+}
+
+
+@attrs.frozen
+class Finding:
+    """One thing wrong with a rule."""
+
+    rule: Rule
+    message: str
+    fatal: bool
+    """An error; otherwise a warning."""
+
+    def __str__(self) -> str:
+        return f"{self.rule.source}: rule {str(self.rule)!r}: {self.message}"
+
+
+def lint_rules(
+    rules: Sequence[Rule],
+    registry: ToolRegistry,
+    *,
+    elsewhere: Mapping[str, str] | None = None,
+    declared: Sequence[str] = (),
+) -> Sequence[Finding]:
+    """Everything that is wrong with the rules, in their order.
+
+    Args:
+        rules: What the configuration says.
+        registry: The tools that there are now.
+        elsewhere: Tools, or globs, that a switched-off plugin or an unread server has, with the
+            reason why they are not here.
+        declared: Globs over the names that the host program will register itself.
+    """
+    findings: list[Finding] = []
+    for rule in rules:
+        findings += _lint_one(rule, registry, elsewhere or {}, declared)
+    return findings
+
+
+def _lint_one(
+    rule: Rule, registry: ToolRegistry, elsewhere: Mapping[str, str], declared: Sequence[str]
+) -> Iterator[Finding]:
+    named = [entry for entry in registry.entries() if rule.names(entry.name)]
+    for entry in named:
+        try:
+            bound = bind_rule(
+                rule, entry.name, entry.definition.parameters, entry.tool.subject_kind
+            )
+        except ConfigError as error:
+            if len(named) == 1 or not _is_glob(rule.tool):
+                yield Finding(rule, _without_place(error, rule), fatal=True)
+            continue
+        yield from _lint_examples(rule, bound, entry)
+    if named:
+        return
+    if rule.tool in PROTECTED_TOOL_NAMES:
+        yield from _lint_absent(rule)
+        return
+    for pattern, reason in elsewhere.items():
+        if fnmatch.fnmatchcase(rule.tool, pattern) or rule.names(pattern):
+            yield Finding(rule, f"matches nothing now: {reason}", fatal=False)
+            return
+    if any(fnmatch.fnmatchcase(rule.tool, pattern) for pattern in declared) or _is_glob(rule.tool):
+        return
+    near = difflib.get_close_matches(rule.tool, [*registry, *PROTECTED_TOOL_NAMES], n=1)
+    did_you_mean = f"; did you mean {near[0]!r}?" if near else ""
+    yield Finding(
+        rule,
+        f"there is no tool {rule.tool!r}{did_you_mean} A tool that your program registers itself"
+        " belongs into [policy] application_tools",
+        fatal=True,
+    )
+
+
+def _lint_absent(rule: Rule) -> Iterator[Finding]:
+    """A rule on a protected name is always valid; its pattern still has to be readable."""
+    kind = PROTECTED_KINDS.get(rule.tool)
+    if rule.is_bare or rule.where or kind is None:
+        return
+    try:
+        bind_rule(rule, rule.tool, None, kind)
+    except ConfigError as error:
+        yield Finding(rule, _without_place(error, rule), fatal=True)
+
+
+def _lint_examples(rule: Rule, bound: BoundRule, entry: Entry) -> Iterator[Finding]:
+    kind = entry.tool.subject_kind
+    for wanted, examples in ((True, rule.match), (False, rule.not_match)):
+        for example in examples:
+            try:
+                hit = example_matches(bound, kind, example)
+            except ConfigError as error:
+                yield Finding(rule, error.message, fatal=True)
+                continue
+            if hit is not wanted:
+                word = "does not match" if wanted else "matches"
+                yield Finding(rule, f"{word} its example {example!r}", fatal=True)
+
+
+def example_matches(bound: BoundRule, kind: SubjectKind | None, example: Any) -> bool:
+    """Whether a rule matches an example: arguments as a table, or the text of a subject.
+
+    Raises:
+        ConfigError: The tool has no subject that a text could be.
+    """
+    if isinstance(example, Mapping):
+        command = example.get("command") if kind == "command" else None
+        if bound.kind == "command" and command is not None:
+            return _command_matches(bound, command)
+        return bound.matches(example, ())
+    if not isinstance(example, str):
+        raise ConfigError(f"example {example!r} is neither a table of arguments nor text")
+    if kind is None:
+        raise ConfigError(
+            f"example {example!r}: the tool has no command, path or URL; write a table of arguments"
+        )
+    if bound.kind == "command":
+        return _command_matches(bound, example)
+    return any(
+        bound.matches({}, (Subject(kind, example, operation),))
+        for operation in _OPERATIONS.get(kind, ("",))
+    )
+
+
+def _command_matches(bound: BoundRule, command: Any) -> bool:
+    from hardpoint.subjects import decide_command
+
+    word = bound.rule.decision
+    answer = decide_command(command, **{word: [bound.rule]})
+    return answer.verdict == word
+
+
+def _is_glob(name: str) -> bool:
+    return any(star in name for star in "*?")
+
+
+def _without_place(error: ConfigError, rule: Rule) -> str:
+    """The message without file and rule, which the finding says itself."""
+    return error.message.removeprefix(f"{rule.source}: rule {str(rule)!r}").lstrip(": ").strip()

@@ -1,0 +1,97 @@
+"""Rules held against what is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hardpoint.config import RuleEntry, Source
+from hardpoint.policy.lint import lint_rules
+from hardpoint.policy.rules import parse_rule
+from hardpoint.testing import make_runtime
+from hardpoint.tools import Tool, tool
+
+
+@tool
+def greet(name: str) -> str:
+    """Greet."""
+    return name
+
+
+class Shellish(Tool):
+    name = "run_it"
+    description = "Run."
+    subject_kind = "command"
+
+    def parameters_schema(self) -> dict[str, Any]:
+        return {"type": "object", "properties": {"command": {"type": "string"}}}
+
+    async def execute(self, params: dict[str, Any], ctx: Any, /) -> Any:
+        raise AssertionError("never run")
+
+
+class Opener(Shellish):
+    name = "open_it"
+    subject_kind = "path"
+
+
+def findings(spec: Any, decision: Any = "deny", **options: Any) -> list[tuple[str, bool]]:
+    registry = make_runtime(tools=[greet, Shellish(), Opener()]).registry
+    rule = parse_rule(RuleEntry(decision, spec, Source("user", "config.toml", 7)))
+    return [(str(f), f.fatal) for f in lint_rules([rule], registry, **options)]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "greet",
+        "greet(name:A*)",
+        "gr*",
+        "nothing_like_it_*",
+        "run_it(git diff:*)",
+        "open_it(src/**)",
+        "shell(git push:*)",
+        "read_file(src/**)",
+        "http(domain:*.example.com)",
+        "skill_install",
+        {"tool": "greet", "where": {"name": "A*"}, "match": [{"name": "Ada"}]},
+        {"tool": "run_it(git:*)", "match": ["git diff"], "not_match": ["gitk"]},
+        {"tool": "open_it(src/**)", "match": ["src/a.py"], "not_match": ["a.py"]},
+    ],
+)
+def test_a_rule_that_can_match_is_fine(spec: Any) -> None:
+    assert findings(spec) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "mentions"),
+    [
+        ("gret", ["config.toml:7", "greet"]),
+        ("shel(ls:*)", ["did you mean 'shell'"]),
+        ("greet(nme:A*)", ["can match nothing", "name"]),
+        ({"tool": "greet(name:A*)", "match": [{"name": "Bob"}]}, ["does not match its example"]),
+        ({"tool": "greet(name:A*)", "not_match": [{"name": "Ada"}]}, ["matches its example"]),
+        ({"tool": "greet", "match": ["Ada"]}, ["table of arguments"]),
+        ({"tool": "run_it(git diff:*)", "match": ["git push"]}, ["does not match"]),
+        ({"tool": "open_it(src/**)", "not_match": ["src/a.py"]}, ["matches its example"]),
+    ],
+)
+def test_a_rule_that_says_what_it_cannot_mean_is_an_error(spec: Any, mentions: list[str]) -> None:
+    found = findings(spec)
+
+    assert found
+    assert found[0][1] is True
+    for word in mentions:
+        assert word in found[0][0]
+
+
+def test_a_rule_for_a_switched_off_plugin_is_a_warning() -> None:
+    found = findings("files__read", elsewhere={"files__*": "server 'files' is off"})
+
+    assert found == [
+        ("config.toml:7: rule 'files__read': matches nothing now: server 'files' is off", False)
+    ]
+
+
+def test_a_tool_of_the_host_program_may_be_declared() -> None:
+    assert findings("mine_x", declared=["mine_*"]) == []
