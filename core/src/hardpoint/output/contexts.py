@@ -172,10 +172,15 @@ _SHOWN = frozenset(
 
 
 def find_url_password(data: bytes, start: int, end: int) -> Finding | None:
-    if data.find(b"@", end, end + 512) < 0:
-        return None
-    user = _USER.match(data, end)
-    if user is None:
+    # From the @ back to the scheme: there are many more URLs than URLs with passwords.
+    first = max(0, start - 520)
+    scheme = data.rfind(b"://", first, start) + 3
+    if scheme < 3:
+        scheme = data.rfind(b":\\/\\/", first, start) + 5
+        if scheme < 5:
+            return None
+    user = _USER.match(data, scheme)
+    if user is None or user.end() <= end:
         return None
     password = user[1]
     if password.lower() in _SHOWN or is_reference(password) or len(set(password)) == 1:
@@ -372,7 +377,7 @@ def context_detectors() -> list[Detector]:
             "url_credentials",
             "Passwords in URLs",
             "redact",
-            [b"://", b":\\/\\/"],
+            [b"@"],
             find_url_password,
         ),
         Detector(
