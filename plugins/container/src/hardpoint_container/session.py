@@ -24,6 +24,8 @@ from hardpoint_container.engine import Engine, SandboxSpec, shortcomings
 logger = logging.getLogger(__name__)
 
 NEEDED_MEMORY = 0.25
+RETIREMENT = 0.9
+"""The share of its life after which a sandbox takes no new calls: none should die with it."""
 
 
 class Session:
@@ -39,6 +41,7 @@ class Session:
         self.spent = False
         """What commands left in memory lets no other one run; the next call gets a new sandbox."""
         self.last_used = time.monotonic()
+        self.retires = self.last_used + RETIREMENT * spec.config.max_life
         self.closed = False
 
     @classmethod
@@ -80,7 +83,9 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        return not self.closed and not self.spent and self.client.alive
+        """Whether a new call may still use it."""
+        in_time = time.monotonic() < self.retires
+        return in_time and not self.closed and not self.spent and self.client.alive
 
     async def exec(
         self,
