@@ -148,7 +148,7 @@ def test_compiling_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
 def test_compiling_that_takes_too_much_memory_is_stopped(tmp_path: Path) -> None:
     cache = CodeCache(tmp_path, Compiler(CompileLimits(memory=48 << 20)))
 
-    with pytest.raises(SandboxError, match="memory|broke off"):
+    with pytest.raises(SandboxError, match=r"memory|broke off"):
         cache.load(_slow_module(3000), EngineSettings(), "module")
 
 

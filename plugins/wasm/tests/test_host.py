@@ -191,8 +191,10 @@ async def test_the_allow_list_decides_as_everywhere(ask: Any, services: Any, row
         assert isinstance(answer, Failure)  # allowed by the list, refused by address or method
 
 
-@pytest.mark.parametrize("headers", ["[]", "{", '{"a": {}}', '{"a": null}', '{"Host": "evil"}',
-                                     '{"a b": "c"}', '{"a": "b\\r\\nc: d"}', "[" * 50_000])  # fmt: skip
+@pytest.mark.parametrize("headers", [
+    "[]", "{", '{"a": {}}', '{"a": null}', '{"Host": "evil"}', '{"a b": "c"}',
+    '{"a": "b\\r\\nc: d"}', "[" * 50_000,
+])  # fmt: skip
 async def test_headers_that_are_none_are_an_error(ask: Any, services: Any, headers: str) -> None:
     answer = await get(ask, "https://api.example.com/v1/x", headers=headers)
 

@@ -1,4 +1,4 @@
-"""Guests in every language that `hardpoint wasm new` knows, built from source, in the real engine."""
+"""Guests in every language that `hardpoint wasm new` knows, built from source, in the engine."""
 
 from __future__ import annotations
 

@@ -176,7 +176,8 @@ def test_cases_are_told_apart_as_the_engine_does() -> None:
     (WitType("u8"), 256), (WitType("u8"), -1), (WitType("s8"), 1.5), (WitType("u8"), True),
     (WitType("bool"), 1), (STRING, 1), (WitType("char"), "ab"), (WitType("char"), ""),
     (BYTES, "not base64!"), (ENUM, "z"), (FLAGS, ["z"]), (FLAGS, "r"), (RECORD, {"c": None}),
-    (RECORD, []), (VARIANT, {"text": 1}), (VARIANT, {"nope": 1}), (VARIANT, {"text": "a", "size": 1}),
+    (RECORD, []), (VARIANT, {"text": 1}), (VARIANT, {"nope": 1}),
+    (VARIANT, {"text": "a", "size": 1}),
     (VARIANT, None), (WitType("tuple", (STRING,)), []), (WitType("list", (STRING,)), "ab"),
 ])  # fmt: skip
 def test_values_of_another_type_are_refused_with_their_place(type_: WitType, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""WASI commands on wasmer-sdk: in a process that is killed at the time-out and limited in memory."""
+"""WASI commands on wasmer-sdk: in a process that is killed in time and limited in memory."""
 
 from __future__ import annotations
 

@@ -132,11 +132,11 @@ async def test_host_functions_with_other_types_are_refused(load: Any) -> None:
 
 @pytest.mark.parametrize(("version", "answer"), [
     ("0.3.0", '(i32.store (i32.const 32) (i32.const 0)) (i32.store (i32.const 44) (i32.const 1))'
-              '(i32.store (i32.const 48) (i32.const {0})) (i32.store (i32.const 52) (i32.const {1}))'
+              '(i32.store (i32.const 48) (i32.const {0}))(i32.store (i32.const 52)(i32.const {1}))'
               '(return (i32.const 32))'),
     ("0.4.1", '(i32.store8 (i32.const 32) (i32.const 1)) (i32.store8 (i32.const 36) (i32.const 6))'
               '(i32.store (i32.const 40) (i32.const {0})) (i32.store (i32.const 44) (i32.const 0))'
-              '(i32.store (i32.const 48) (i32.const {0})) (i32.store (i32.const 52) (i32.const {1}))'
+              '(i32.store (i32.const 48) (i32.const {0}))(i32.store (i32.const 52)(i32.const {1}))'
               '(return (i32.const 32))'),
 ])  # fmt: skip
 async def test_an_error_of_the_guest_is_reported_as_one(

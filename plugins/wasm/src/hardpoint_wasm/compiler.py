@@ -138,7 +138,7 @@ def _end(helper: subprocess.Popen[bytes]) -> None:
 
 
 def serve(requests: IO[bytes] | None = None, answers: IO[bytes] | None = None) -> None:
-    """Answer one request a line until the parent closes the pipe or asks for nothing for a while."""
+    """Answer one request a line until the parent closes the pipe or asks nothing for a while."""
     import wasmtime.component  # noqa: F401 - loaded once, before any child is forked
 
     requests, answers = requests or sys.stdin.buffer, answers or sys.stdout.buffer

@@ -90,7 +90,8 @@ def tool(
     echo = (
         ""
         if "$put" in body
-        else f"(call $put {opening}) (call $put (local.get $p) (local.get $n)) (call $put {closing})"
+        else f"(call $put {opening}) (call $put (local.get $p) (local.get $n))"
+        f" (call $put {closing})"
     )
     timeout = '(param "timeout-ms" (option u32))' if http_params == 5 else ""
     core_http = "i32 " * (12 if http_params == 5 else 10)
