@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from hardpoint.schema.kinds import ANY, Types, types_of
-from hardpoint.schema.nodes import Node
+from hardpoint.schema.nodes import REFERENCES, Node
 from hardpoint.schema.values import same_json
 
 Nodes = tuple[Node, ...]
@@ -35,6 +35,11 @@ CONDITIONS: Final = frozenset({
     "dependencies", "propertyNames", "contains", "unevaluatedProperties", "unevaluatedItems",
 })  # fmt: skip
 """Keywords that say something no provider's plain form can say."""
+
+_POINTING: Final = frozenset({
+    *REFERENCES, "$defs", "definitions", "$id", "$anchor", "$schema", "$comment", "title",
+    "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
+})  # fmt: skip
 
 _NOTES: Final = {
     "minimum": "at least {}",
@@ -63,6 +68,17 @@ class Flat:
         )
         self._raws = [part.raw for part in self.parts if isinstance(part.raw, dict)]
         self._known = known
+
+    @cached_property
+    def key(self) -> Nodes:
+        """What two places have in common that mean the same: the parts that say something."""
+        telling = tuple(p for p in self.parts if p.raw is not True and not _only_points(p))
+        return telling or tuple(self.parts)
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the place itself says nothing but where to look."""
+        return all(_only_points(node) for node in self.nodes)
 
     @cached_property
     def types(self) -> list[str]:
@@ -97,7 +113,7 @@ class Flat:
     def limits(self) -> dict[str, Any]:
         """Each limit once: the tightest of all parts."""
         limits: dict[str, Any] = {}
-        for raw in self._raws:
+        for raw in map(modern_limits, self._raws):
             for keyword in LIMITS & raw.keys():
                 value = raw[keyword]
                 if keyword in limits and keyword in _LOWEST:
@@ -157,6 +173,20 @@ class Flat:
         """The schemas of a tuple's places."""
         lists = (part.many.get(k, ()) for part in self.parts for k in ("prefixItems", "items"))
         return [node for nodes in lists for node in nodes]
+
+
+def _only_points(node: Node) -> bool:
+    return bool(node.refs) and isinstance(node.raw, dict) and node.raw.keys() <= _POINTING
+
+
+def modern_limits(raw: dict[str, Any]) -> dict[str, Any]:
+    """In draft 4, `exclusiveMinimum: true` said how `minimum` is meant."""
+    for limit, strictly in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if isinstance(raw.get(strictly), bool):
+            raw = dict(raw)
+            if raw.pop(strictly) and limit in raw:
+                raw[strictly] = raw.pop(limit)
+    return raw
 
 
 def described(text: str, notes: Sequence[str]) -> str:

@@ -71,13 +71,12 @@ class _Maker:
 
     def make(self, nodes: Nodes) -> dict[str, Any]:
         flat = Flat(nodes, self._known)
-        key = tuple(flat.parts)
         self._nodes += 1
-        if key in self._open or self._nodes > MAX_NODES:
+        if flat.key in self._open or self._nodes > MAX_NODES:
             return _json_text(flat, flat.types)
-        self._open.add(key)
+        self._open.add(flat.key)
         made = self._union(flat) if flat.unions else self._plain(flat)
-        self._open.discard(key)
+        self._open.discard(flat.key)
         return made
 
     def _union(self, flat: Flat) -> dict[str, Any]:

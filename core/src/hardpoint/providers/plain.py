@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from hardpoint.providers.flat import Flat, as_text, copy_json, every_node
+from hardpoint.providers.flat import Flat, as_text, copy_json, every_node, modern_limits
 from hardpoint.schema.graph import Graph
 from hardpoint.schema.nodes import Node
 
@@ -122,14 +122,9 @@ def _modern(node: Node) -> dict[str, Any] | bool:
     if isinstance(made.get("items"), list):  # a tuple before 2020-12
         made["prefixItems"] = made.pop("items")
         made["items"] = made.pop("additionalItems", {})
-    for limit, strictly in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if isinstance(made.get(strictly), bool):  # draft 4
-            is_strict = made.pop(strictly)
-            if is_strict and limit in made:
-                made[strictly] = made.pop(limit)
     if made.get("type") == "array" and "items" not in made:
         made["items"] = {}
-    return made
+    return modern_limits(made)
 
 
 def _modern_named(value: Any, members: dict[str, Node]) -> dict[str, Any]:

@@ -55,30 +55,40 @@ class _Maker:
 
     def __init__(self) -> None:
         self._known: dict[Node, Types] = {}
-        self._open: dict[Nodes, str] = {}
-        """The places on the way down, so that a recursive one can be referred to."""
+        self._names: dict[Nodes, str] = {}
+        """The definitions of places that references lead to, and of all on the way down."""
         self._referred: set[str] = set()
         self._definitions: dict[str, Any] = {}
         self._nodes = self._properties = self._options = 0
 
     def make(self, nodes: Nodes, path: str, level: int) -> dict[str, Any]:
         flat = Flat(nodes, self._known)
-        key = tuple(flat.parts)
-        name = self._open.get(key)
-        if name is not None:
-            self._referred.add(name)
-            return {"$ref": f"#/$defs/{name}" if name else "#"}
+        if flat.key in self._names:
+            return self._refer(flat, self._names[flat.key])
         self._nodes += 1
         if self._nodes > MAX_NODES or level > MAX_LEVELS:
             raise NotStrict("it is too large or too deeply nested")
-        name = self._open[key] = f"r{self._nodes}" if path else ""
-        made = self._union(flat, path, level) if flat.unions else self._plain(flat, path, level)
-        del self._open[key]
-        if name and name in self._referred:
+        name = self._names[flat.key] = f"r{self._nodes}" if path else ""
+        build = self._union if flat.unions else self._plain
+        # A definition is made for itself: what stands beside the reference stays there.
+        made = build(
+            Flat(flat.key, self._known) if flat.is_reference and path else flat, path, level
+        )
+        if path and (flat.is_reference or name in self._referred):
             self._definitions[name] = made
-            made = {"$ref": f"#/$defs/{name}"}
-        if not path and self._definitions:
+            return self._refer(flat, name)
+        if path:
+            del self._names[flat.key]
+        elif self._definitions:
             made["$defs"] = self._definitions
+        return made
+
+    def _refer(self, flat: Flat, name: str) -> dict[str, Any]:
+        self._referred.add(name)
+        made: dict[str, Any] = {"$ref": f"#/$defs/{name}" if name else "#"}
+        own = Flat(flat.key, self._known).description
+        if flat.description and flat.description != own:  # nothing may stand beside a reference
+            return {"anyOf": [made], "description": flat.description}
         return made
 
     def _union(self, flat: Flat, path: str, level: int) -> dict[str, Any]:

@@ -54,7 +54,9 @@ class _Wrong(ValueError):
 
 
 def _scalar_hook(scalar: type, read: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    def hook(value: Any, _: Any) -> Any:
+    def hook(value: Any, type_: Any) -> Any:
+        if is_enum(type_):  # an IntEnum is looked up as an int
+            return _read_enum(value, type_)
         try:
             found = read(value)
         except (ValueError, InvalidOperation, OverflowError) as error:
