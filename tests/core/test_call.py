@@ -1138,3 +1138,70 @@ def test_a_runtime_for_code_without_a_loop(tmp_path: Any, monkeypatch: pytest.Mo
 
     assert output.result == "Hello Ada."
     assert events[-1].result == "Hello Bob."
+
+
+# provenance ------------------------------------------------------------------------------------
+
+
+async def test_after_private_and_untrusted_reading_egress_asks() -> None:
+    @tool(provenance="private", effects=["read"])
+    async def diary() -> str:
+        """Read the diary."""
+        return "dear diary"
+
+    @tool(provenance="untrusted", effects=["read"])
+    async def page() -> str:
+        """Read a page."""
+        return "a page"
+
+    @tool(effects=["network"], provenance="trusted")
+    async def post(text: str) -> str:
+        """Post."""
+        return "sent"
+
+    settings = {"policy": {"egress_after": ["private", "untrusted"]}}
+    approver = ScriptedApprover("no", "once")
+    async with make_runtime(
+        tools=[diary, page, post], settings=settings, allow=["post"], approver=approver
+    ) as rt:
+        before = await rt.run("post", {"text": "x"}, ANA)
+        await rt.call("diary", {}, ANA)
+        half = await rt.run("post", {"text": "x"}, ANA)
+        await rt.call("page", {}, ANA)
+        refused = await rt.run("post", {"text": "x"}, ANA)
+        other = await rt.run("post", {"text": "x"}, make_context("ana", session_id="s2"))
+        approved = await rt.run("post", {"text": "y"}, ANA)
+
+    assert before.ok
+    assert half.ok
+    assert not refused.ok
+    assert "private and untrusted" in approver.requests[0].reasons[0]
+    assert other.ok
+    assert approved.ok
+
+
+async def test_looking_at_the_policy_uses_nothing_up() -> None:
+    calls: list[int] = []
+    silent = make_context(interactive=False)
+
+    async with make_runtime(tools=[dangerous(calls)]) as rt:
+        first = await rt.run("danger", {"x": 1}, silent)
+        assert isinstance(first.error, hardpoint.ApprovalRequired)
+        rt.approvals.answer(first.error.approval_id, True, by="ana")
+        verdict = await rt.check("danger", {"x": 1}, silent)
+        second = await rt.run("danger", {"x": 1}, silent)
+
+    assert verdict.decision == "ask"
+    assert second.ok
+
+
+async def test_an_approval_does_not_let_a_secret_out() -> None:
+    @tool(effects=["send"], approval="always")
+    async def send(text: str) -> str:
+        """Send."""
+        return "sent"
+
+    async with make_runtime(tools=[send], approver=ScriptedApprover("once")) as rt:
+        outcome = await rt.run("send", {"text": "ghp_" + "Synthetic0" * 4}, ANA)
+
+    assert isinstance(outcome.error, hardpoint.NotAuthorized)

@@ -111,18 +111,19 @@ def build(parts: Parts) -> Core:
     if audit is not None:
         audit.scanner = leaks
     results = _results(parts)
+    rules = read_rules(config)
     core = Core(
         config=config,
         registry=registry,
         plugins=plugins,
-        rules=read_rules(config),
+        rules=rules,
         limiter=_limiter(parts, plugins, store),
         grants=StoredGrants(store, parts.clock, valid_seconds=config.approval.expires),
         approvers=_approvers(parts, plugins),
         leaks=leaks,
         cleaner=_cleaner(config, plugins, leaks, results),
         recorder=_recorder(plugins, audit),
-        labels=Labels(store),
+        labels=Labels(store, active=needs_labels(config, rules)),
         budget=_budget(parts, store),
         clock=parts.clock,
         origin=parts.origin,
@@ -159,6 +160,12 @@ def check_rules(core: Core, *, strict: bool) -> None:
             logger.warning("%s", finding)
     if fatal and strict:
         raise ConfigError(fatal)
+
+
+def needs_labels(config: Config, rules: Sequence[Rule]) -> bool:
+    """Whether any decision depends on what a session has read."""
+    conditional = any("provenance" in {*rule.when, *rule.unless} for rule in rules)
+    return conditional or bool(config.policy.egress_after)
 
 
 def read_rules(config: Config) -> Sequence[Rule]:

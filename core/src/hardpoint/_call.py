@@ -87,6 +87,7 @@ class Call:
         "error",
         "family",
         "id",
+        "judged",
         "limits",
         "notes",
         "outcome_extra",
@@ -125,6 +126,8 @@ class Call:
         self.requirement = ApprovalRequirement.NEVER
         self.limits: list[LimitRequest] = []
         self.verdict = ALLOWED
+        self.judged: str | None = None
+        """What the policy said, before earlier answers and people."""
         self.digest: str | None = None
         self.reservation: Any = None
         self.decided_written = False
@@ -275,13 +278,11 @@ async def decide(call: Call) -> None:
         call.verdict = ALLOWED
     else:
         call.verdict = judge(_question(call, asked_by), plan.rules)
-    if call.verdict.decision == "allow" and not LEAVING.isdisjoint(call.effects):
+    if call.verdict.decision != "deny" and not LEAVING.isdisjoint(call.effects):
         _refuse_leaks(call)
+    call.judged = call.verdict.decision
     if call.verdict.decision == "deny":
         raise _denied(call)
-    if call.verdict.decision == "ask":
-        call.digest = call.make_digest()
-        _use_earlier_answers(call)
 
 
 def _use_earlier_answers(call: Call) -> None:
@@ -314,6 +315,7 @@ def _needs_no_verdict(call: Call) -> bool:
         and call.context.mode in ("default", "auto")
         and call.core.mode in (None, "default", "auto")
         and not any(subject.kind == "command" for subject in call.subjects)
+        and (not call.core.config.policy.egress_after or LEAVING.isdisjoint(call.effects))
     )
 
 
@@ -363,6 +365,7 @@ def _question(call: Call, asked_by: str) -> Question:
         context=context,
         modes={context.mode} if core.mode is None else {context.mode, core.mode},
         seen=core.labels.seen(context),
+        egress_after=core.config.policy.egress_after,
     )
 
 
@@ -397,6 +400,10 @@ async def ask(call: Call) -> bool:
         True when the arguments were edited and the call must be looked at from the start.
     """
     if call.verdict.decision != "ask":
+        return False
+    call.digest = call.make_digest()
+    _use_earlier_answers(call)
+    if call.verdict.decision == "allow":
         return False
     plan, core, context = call.plan, call.core, call.context
     request = _approval_request(call)

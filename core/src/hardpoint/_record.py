@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hardpoint.calls import CallOutcome
 from hardpoint.context import JobContext
@@ -12,6 +12,7 @@ from hardpoint.interfaces import AuditSink
 
 if TYPE_CHECKING:
     from hardpoint._call import Call
+    from hardpoint.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Recorder:
             "parent": None if context.handle is None else context.handle.call_id,
             "mode": context.mode,
             "decision": _decision(call),
+            "policy": call.judged,
             "requirement": call.requirement.value,
             "reasons": [reason.to_json() for reason in call.verdict.reasons],
             "params": call.redacted.params,
@@ -104,21 +106,47 @@ def _decision(call: Call) -> str:
 
 
 class Labels:
-    """Which provenances each session has read, so that rules can depend on it."""
+    """Which provenances each session has read, where rules depend on it; shared through the store."""
 
-    def __init__(self, store: Any = None) -> None:
+    def __init__(self, store: Store, *, active: bool = True) -> None:
+        """Keep labels.
+
+        Args:
+            store: Where they survive the process.
+            active: Whether anything asks for them; otherwise nothing is kept.
+        """
+        self._active = active
+        self._tables = store.namespace("labels", _LABELS)
         self._seen: dict[tuple[str, str], set[str]] = {}
-        self._store = store
 
     def seen(self, context: JobContext) -> Collection[str]:
-        return self._seen.get((context.user_id, context.session_id), ())
+        """What a session has read so far, in any process."""
+        if not self._active:
+            return ()
+        rows = self._tables.query(
+            "SELECT label FROM labels_seen WHERE user_id = ? AND session_id = ?",
+            (context.user_id, context.session_id),
+        )
+        return frozenset(row["label"] for row in rows)
 
     def add(self, context: JobContext, outcome: CallOutcome) -> None:
-        if not outcome.ok or outcome.provenance == "trusted":
+        """Remember the provenance of an outcome that was given out."""
+        if not self._active or not outcome.ok or outcome.provenance == "trusted":
             return
-        key = (context.user_id, context.session_id)
-        known = self._seen.get(key)
-        if known is None:
-            self._seen[key] = {outcome.provenance}
-        else:
-            known.add(outcome.provenance)
+        known = self._seen.setdefault((context.user_id, context.session_id), set())
+        if outcome.provenance in known:
+            return
+        self._tables.execute(
+            "INSERT INTO labels_seen (user_id, session_id, label) VALUES (?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            (context.user_id, context.session_id, outcome.provenance),
+        )
+        known.add(outcome.provenance)
+
+
+_LABELS: Final = (
+    """CREATE TABLE labels_seen (
+        user_id TEXT NOT NULL, session_id TEXT NOT NULL, label TEXT NOT NULL,
+        PRIMARY KEY (user_id, session_id, label)
+    )""",
+)

@@ -37,6 +37,8 @@ class Question:
     """The caller's mode and the configured one; each can only take rights away."""
     seen: Collection[str] = ()
     """The provenances that the session has read so far."""
+    egress_after: Collection[str] = ()
+    """Once all of these were read, nothing leaves the machine without a question."""
 
 
 def decide(question: Question, rules: Sequence[BoundRule]) -> PolicyVerdict:
@@ -46,6 +48,16 @@ def decide(question: Question, rules: Sequence[BoundRule]) -> PolicyVerdict:
         question: The call, with canonical arguments.
         rules: The rules that name the tool.
     """
+    verdict = _judge(question, rules)
+    wanted = set(question.egress_after)
+    leaves = not {"network", "send"}.isdisjoint(question.effects)
+    if verdict.decision != "allow" or not wanted or not leaves or not wanted <= set(question.seen):
+        return verdict
+    why = f"the session has read {' and '.join(sorted(wanted))} content, and this call may send"
+    return PolicyVerdict("ask", verdict.requirement, (Reason(why), *verdict.reasons))
+
+
+def _judge(question: Question, rules: Sequence[BoundRule]) -> PolicyVerdict:
     applying = [
         bound
         for bound in rules
@@ -101,9 +113,7 @@ def _unless_listed(question: Question, verdict: PolicyVerdict) -> PolicyVerdict:
     return verdict
 
 
-def _match(
-    question: Question, applying: Sequence[BoundRule]
-) -> Mapping[str, Sequence[Reason]]:
+def _match(question: Question, applying: Sequence[BoundRule]) -> Mapping[str, Sequence[Reason]]:
     found: dict[str, list[Reason]] = {}
     for bound in applying:
         if bound.kind != "command" and bound.matches(question.params, question.subjects):
