@@ -1,8 +1,10 @@
-"""The page docs/reference/leak-patterns.md is made from the table: run this file to write it anew."""
+"""docs/reference/leak-patterns.md is made from the detectors; run this file to write it anew."""
 
 from pathlib import Path
 
+from hardpoint.output.assignments import assignment_detectors
 from hardpoint.output.contexts import context_detectors
+from hardpoint.output.key_blocks import key_block_detectors
 from hardpoint.output.patterns import PROVIDERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "leak-patterns.md"
@@ -18,7 +20,7 @@ What the leak scan finds. This page is made from the table in `hardpoint.output.
 | `redact` | noted in the audit, never a reason to refuse | replaced by `[REDACTED:kind]` |
 
 Tokens are found at any position and in any surroundings, also in JSON inside JSON, behind an escape
-such as `\\n` or `%3D`, and in a stream across its chunks. They are not found inside a longer word, and
+such as `\\n` or `%3D`, and in a stream across its chunks. They are not found inside a longer word;
 placeholders (`xxxx`, `your-key-here`, `1234567890`), references (`${TOKEN}`, `os.environ[…]`) and
 checksums are left alone.
 
@@ -41,7 +43,8 @@ with or without padding, at any alignment, wrapped) and in hexadecimal.
 def render():
     """The whole page."""
     lines = ["## By what stands beside them", "", "| Kind | Found | Class |", "|---|---|---|"]
-    lines += [f"| `{d.kind}` | {d.title} | `{d.action}` |" for d in context_detectors()]
+    in_context = [*key_block_detectors(), *context_detectors(), *assignment_detectors()]
+    lines += [f"| `{d.kind}` | {d.title} | `{d.action}` |" for d in in_context]
     lines += ["", "## Tokens of providers", "", "| Kind | Provider | Begins with | Class |"]
     lines += ["|---|---|---|---|"]
     for row in sorted(PROVIDERS, key=lambda row: row.kind):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode, urlsafe_b64decode
+from binascii import Error as Base64Error
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -66,3 +68,14 @@ def whole(data: bytes, start: int, end: int) -> int:
         return end
     more = _MORE.match(data, end)
     return more.end() if more else end
+
+
+def decoded(text: bytes) -> bytes:
+    """What base64 text stands for, in either alphabet; nothing when it is none."""
+    text = text.rstrip(b"=")
+    text = text[: len(text) - (len(text) % 4 == 1)]
+    padded = text + b"=" * (-len(text) % 4)
+    try:
+        return urlsafe_b64decode(padded) if b"-" in text or b"_" in text else b64decode(padded)
+    except Base64Error:
+        return b""

@@ -15,8 +15,10 @@ from typing import Any
 import attrs
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
+from hardpoint.output.assignments import assignment_detectors
 from hardpoint.output.contexts import context_detectors
 from hardpoint.output.detection import Detector, Finding, at_boundary
+from hardpoint.output.key_blocks import key_block_detectors
 from hardpoint.output.stored import stored_detectors
 from hardpoint.output.tokens import token_detectors
 
@@ -172,7 +174,12 @@ class LeakScanner:
 
 @cache
 def _known() -> tuple[Detector, ...]:
-    return (*token_detectors(), *context_detectors())
+    return (
+        *token_detectors(),
+        *key_block_detectors(),
+        *context_detectors(),
+        *assignment_detectors(),
+    )
 
 
 @cache

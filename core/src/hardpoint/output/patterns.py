@@ -2,7 +2,7 @@
 
 A row is found where one of its beginnings stands at a boundary and `rest` matches behind it.
 Secrets that are known by what stands beside them (headers, assignments, URLs, key blocks) are in
-`contexts`.
+`contexts`, `assignments` and `key_blocks`.
 """
 
 from __future__ import annotations

@@ -6,14 +6,11 @@ when it is too old, and the oldest first when all together is too much.
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import secrets
-import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -22,30 +19,13 @@ import attrs
 from hardpoint.context import JobContext
 from hardpoint.errors import ConfigError, InvalidParameters
 from hardpoint.output.cap import boundary, cut
+from hardpoint.output.shelf import FolderShelf, Kept, MemoryShelf, Shelf
 from hardpoint.parts import Part, Resource, Text, ToolOutput
-from hardpoint.store.private import make_private_folder, open_private
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 REFERENCE = re.compile(r"r_[A-Za-z0-9_-]{22}\Z")
-SUFFIX = ".result"
-LONGEST_HEADER = 4096
-
-
-@attrs.frozen
-class Kept:
-    """One kept result, without its content."""
-
-    ref: str
-    user: str
-    created: float
-    size: int
-    name: str | None = None
-    media_type: str = "text/plain"
-    call_id: str | None = None
-    complete: bool = True
-    """False when it was larger than everything that may be kept, and only its beginning is here."""
 
 
 @attrs.frozen
@@ -61,20 +41,6 @@ class Scanner(Protocol):
     """The part of the leak scanner that saved content goes through."""
 
     def redact_bytes(self, data: bytes) -> bytes: ...
-
-
-class Shelf(Protocol):
-    """Where results are kept. Each method may be called from any thread."""
-
-    def put(self, kept: Kept, data: bytes) -> None: ...
-
-    def find(self, ref: str) -> Kept | None: ...
-
-    def slice(self, ref: str, offset: int, count: int) -> bytes: ...
-
-    def delete(self, ref: str) -> None: ...
-
-    def all(self) -> Iterator[Kept]: ...
 
 
 class Results:
@@ -99,7 +65,7 @@ class Results:
             scanner: Replaces secrets in saved text. May be set later, as `results.scanner`.
         """
         self.scanner = scanner
-        self._shelf: Shelf = _Memory() if folder is None else _Folder(folder)
+        self._shelf: Shelf = MemoryShelf() if folder is None else FolderShelf(folder)
         self._in_thread = folder is not None
         self._keep_bytes = keep_bytes
         self._keep_seconds = keep_seconds
@@ -285,91 +251,6 @@ class Results:
         if not kept.complete:
             page["incomplete"] = "only the beginning was kept"
         return page
-
-
-class _Memory:
-    """Results of a runtime without a data folder."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[str, tuple[Kept, bytes]] = {}
-
-    def put(self, kept: Kept, data: bytes) -> None:
-        with self._lock:
-            self._kept[kept.ref] = (kept, data)
-
-    def find(self, ref: str) -> Kept | None:
-        with self._lock:
-            return self._kept[ref][0] if ref in self._kept else None
-
-    def slice(self, ref: str, offset: int, count: int) -> bytes:
-        with self._lock:
-            return self._kept[ref][1][offset : offset + count] if ref in self._kept else b""
-
-    def delete(self, ref: str) -> None:
-        with self._lock:
-            self._kept.pop(ref, None)
-
-    def all(self) -> Iterator[Kept]:
-        with self._lock:
-            return iter([kept for kept, _ in self._kept.values()])
-
-
-class _Folder:
-    """One private file for each result: a line of JSON about it, then the content."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def put(self, kept: Kept, data: bytes) -> None:
-        make_private_folder(self._folder)
-        path = self._path(kept.ref)
-        unfinished = path.with_suffix(".part")
-        header = json.dumps(attrs.asdict(kept)).encode() + b"\n"
-        descriptor = open_private(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(header)
-                file.write(data)
-            unfinished.rename(path)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
-
-    def find(self, ref: str) -> Kept | None:
-        found = self._open(ref)
-        return found[0] if found else None
-
-    def slice(self, ref: str, offset: int, count: int) -> bytes:
-        found = self._open(ref, offset, count)
-        return found[1] if found else b""
-
-    def delete(self, ref: str) -> None:
-        self._path(ref).unlink(missing_ok=True)
-
-    def all(self) -> Iterator[Kept]:
-        if not self._folder.is_dir():
-            return
-        for path in self._folder.iterdir():
-            if path.suffix == SUFFIX and (kept := self.find(path.stem)) is not None:
-                yield kept
-
-    def _path(self, ref: str) -> Path:
-        return self._folder / f"{ref}{SUFFIX}"
-
-    def _open(self, ref: str, offset: int = 0, count: int = 0) -> tuple[Kept, bytes] | None:
-        try:
-            descriptor = os.open(self._path(ref), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            return None
-        with os.fdopen(descriptor, "rb") as file:
-            header = file.readline(LONGEST_HEADER)
-            try:
-                kept = Kept(**json.loads(header))
-            except (ValueError, TypeError):
-                return None  # not one of ours
-            file.seek(len(header) + offset)
-            return kept, file.read(count) if count else b""
 
 
 def _is_text(data: bytes) -> bool:
