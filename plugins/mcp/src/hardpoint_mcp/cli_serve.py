@@ -38,12 +38,12 @@ def serve(state: Any, stdio: bool, http: tuple[str, int] | None) -> None:
     from hardpoint_mcp.gateway import http as over_http
     from hardpoint_mcp.gateway import run
 
-    config = state.load_config()
+    runtime = run.make_runtime(state.load_config())
     if http is not None:
-        over_http.check_reachable(run._settings(config), http[0])
+        over_http.check_reachable(run.settings_of(runtime).serve, http[0])
         click.echo(f"serving on http://{_shown(http)}/mcp", err=True)
     try:
-        asyncio.run(run.serve(run.make_runtime(config), http))
+        asyncio.run(run.serve(runtime, http))
     except KeyboardInterrupt:
         sys.exit(130)
 

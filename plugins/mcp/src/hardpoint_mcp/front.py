@@ -27,6 +27,8 @@ class Front:
     """What the client sent along that is meant for the server too."""
     first_answers: Any = None
     """Answers that it sent with its first request; for the server, never for an approval."""
+    may_approve: bool = True
+    """Whether the client's person may answer approvals."""
     raw: Message | None = None
     """What the server answered, exactly."""
     output: ToolOutput | None = None

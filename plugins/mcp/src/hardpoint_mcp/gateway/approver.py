@@ -32,7 +32,7 @@ class FrontApprover(Approver):
         self, request: ApprovalRequest, context: JobContext
     ) -> Decision | Pending | None:
         front = current_front.get()
-        asker = None if front is None else front.asker
+        asker = None if front is None or not front.may_approve else front.asker
         if asker is None or not _can_fill_in_a_form(asker.capabilities):
             return None
         question = {"method": "elicitation/create", "params": form(request)}

@@ -290,7 +290,13 @@ class Gateway:
         context = JobContext(user_id=request.client.user, session_id=request.client.session)
 
         async def work(asker: Asker | None, relay: Relay) -> Message:
-            front = Front(asker, relay.log, request.meta, request.params.get("inputResponses"))
+            front = Front(
+                asker,
+                relay.log,
+                request.meta,
+                request.params.get("inputResponses"),
+                may_approve=self.config.approvals == "ask",
+            )
             current_front.set(front)
             outcome = await self.runtime.run(
                 ToolCall(name, dict(arguments)),
@@ -377,7 +383,7 @@ class Gateway:
         audit = self.runtime.services.audit
         if audit is not None:
             who = {"user": request.client.user, "session": request.client.session}
-            audit.write(event, {**who, "server": server, "what": what[:500]}, batch=True)
+            audit.record(event, **who, server=server, what=what[:500])
 
     # subscriptions -----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from hardpoint.errors import ApprovalRequired, InvalidParameters, RateLimited, T
 from hardpoint_mcp.content import McpToolError, as_text, to_blocks
 from hardpoint_mcp.front import Front
 from hardpoint_mcp.gateway.clients import Client
+from hardpoint_mcp.gateway.index import Index
 from hardpoint_mcp.tool import McpTool
 from hardpoint_mcp.wire.channel import Message
 from hardpoint_mcp.wire.versions import SERVER_KEY
@@ -31,6 +32,7 @@ class ToolShelf:
         self._runtime = runtime
         self._search = search
         self._search_above = search_above
+        self._index: Index | None = None
         self._made_for: tuple[int, int] | None = None
         self._tools: dict[str, Message] = {}
         self._pages: dict[Client, tuple[Message, ...]] = {}
@@ -73,10 +75,10 @@ class ToolShelf:
     def find(self, query: str, client: Client) -> Sequence[Message]:
         """The tools that a query is about, best first."""
         self._refresh()
-        hits = self._runtime.registry.search(query, limit=10 * _FOUND_AT_MOST)
-        names = [definition.name for definition, _ in hits]
-        seen = [name for name in names if name in self._tools and client.may_see(name)]
-        return [self._tools[name] for name in seen[:_FOUND_AT_MOST]]
+        if self._index is None:
+            self._index = Index(self._tools)
+        names = [name for name in self._index.search(query) if client.may_see(name)]
+        return [self._tools[name] for name in names[:_FOUND_AT_MOST]]
 
 
 def describe(definition: ToolDefinition, tool: Tool | None) -> Message:
