@@ -201,11 +201,6 @@ class Core:
             for rule in self.rules
         )
 
-    def usage(self, tool: str, user_id: str | None) -> tuple[int, int]:
-        """Calls of a tool in the last minute and hour, as far as this process counts them."""
-        counted: tuple[int, int] = self.limiter.usage(tool, user_id)  # type: ignore[attr-defined]
-        return counted
-
     # small answers -----------------------------------------------------------------------------
 
     def pattern_for(self, call: Call) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hardpoint.calls import CallOutcome
 from hardpoint.context import JobContext
 from hardpoint.interfaces import AuditSink
+from hardpoint.tools import strictest
 
 if TYPE_CHECKING:
     from hardpoint._call import Call
@@ -44,7 +45,7 @@ class Recorder:
             "mode": context.mode,
             "decision": _decision(call),
             "policy": call.judged,
-            "requirement": call.requirement.value,
+            "requirement": strictest((call.requirement, call.verdict.requirement)).value,
             "reasons": [reason.to_json() for reason in call.verdict.reasons],
             "params": call.redacted.params,
             "subjects": [

@@ -124,6 +124,13 @@ class RateLimiter:
             hour = sum(1 for at in calls if now - at < HOUR)
         return (minute, hour) if hour else None
 
+    def usage(self) -> list[tuple[str, str, int, int]]:
+        """User, tool, calls in the last minute and in the last hour, of every pair with any."""
+        with self._lock:
+            pairs = sorted(self._calls)
+        counted = ((pair, self.get_usage(*pair)) for pair in pairs)
+        return [(*pair, *found) for pair, found in counted if found is not None]
+
     def clear(self, user: str, tool: str) -> None:
         """Forget what was counted for one pair."""
         with self._lock:

@@ -345,5 +345,25 @@ class Runtime:
         return SyncRuntime(lambda: cls.from_config(*args, **options))
 
     def usage(self, tool: str, user_id: str | None = None) -> Usage:
-        """What was counted for a tool in this process; of one user, or of the only one."""
-        return Usage(*self._core.usage(tool, user_id))
+        """What was counted for a tool; of one user, or of all together."""
+        rows = [
+            row for row in self.counted() if row[1] == tool and user_id in (None, row[0])
+        ]
+        return Usage(sum(row[2] for row in rows), sum(row[3] for row in rows))
+
+    def counted(self) -> Sequence[tuple[str, str, int, int]]:
+        """User, tool, calls of the last minute and of the last hour, as far as the backend tells."""
+        usage = getattr(self._core.limiter, "usage", None)
+        return list(usage()) if usage is not None else []
+
+    def clear_limit(self, user_id: str, tool: str) -> bool:
+        """Forget what was counted for a pair; False where the backend cannot."""
+        clear = getattr(self._core.limiter, "clear", None)
+        if clear is None:
+            return False
+        clear(user_id, tool)
+        return True
+
+    def budgets(self, context: JobContext) -> Sequence[Any]:
+        """The accounts that a caller's calls are booked in; none without budgets."""
+        return [] if self._core.budget is None else list(self._core.budget.list(context))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import json
 import sys
 from collections.abc import Mapping
@@ -14,7 +13,8 @@ import attrs
 import click
 
 from hardpoint.cli import exits
-from hardpoint.cli.call import read_arguments
+from hardpoint.cli.arguments import read_params
+from hardpoint.cli.operator import login_name
 from hardpoint.cli.render import say_json
 from hardpoint.cli.state import State
 from hardpoint.config import Config, PolicyConfig, RuleEntry, Source
@@ -49,7 +49,7 @@ def check(
     With --batch each line of stdin is {"id", "tool", "params", "rules": {"allow", "ask", "deny"}};
     the rules replace the configured ones.
     """
-    context = JobContext(user_id=user or getpass.getuser(), workspace=Path.cwd(), mode=mode)
+    context = JobContext(user_id=user or login_name(), workspace=Path.cwd(), mode=mode)
     if batch:
         return asyncio.run(_batch(state, context))
     if tool is None:
@@ -63,13 +63,6 @@ def check(
         for reason in verdict.reasons:
             click.echo(f"  {reason}")
     return exits.OK
-
-
-def read_params(arguments: tuple[str, ...]) -> Any:
-    """Arguments given as one JSON object or as KEY=VALUE."""
-    if len(arguments) == 1 and arguments[0].lstrip().startswith("{"):
-        return read_arguments((), arguments[0])
-    return read_arguments(arguments, None)
 
 
 async def _batch(state: State, context: JobContext) -> int:
@@ -142,7 +135,7 @@ def explain(
     state: State, tool: str, arguments: tuple[str, ...], user: str | None, as_json: bool
 ) -> None:
     """Which rule, file and line, plugin, domain, limit and secret a call of TOOL would meet."""
-    context = JobContext(user_id=user or getpass.getuser(), workspace=Path.cwd())
+    context = JobContext(user_id=user or login_name(), workspace=Path.cwd())
     runtime = state.runtime()
     found = asyncio.run(runtime.explain(tool, read_params(arguments), context))
     if as_json:
@@ -155,3 +148,121 @@ def explain(
                 click.echo(f"  {each}")
         elif value is not None:
             click.echo(f"{key}: {value}")
+
+
+@policy.command("test")
+@click.argument("file", type=click.File(encoding="utf-8"))
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def test(state: State, file: Any, as_json: bool) -> int:
+    """Hold the policy against FILE: one {"tool", "params", "expect"} a line. Exit 1 on a difference.
+
+    The examples that rules carry themselves (match, not_match) are held against them at every load.
+    """
+    context = JobContext(user_id="policy-test", workspace=Path.cwd())
+    runtime = state.runtime(in_memory=True)
+    results = []
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            results.append(asyncio.run(_test_line(runtime, context, number, line)))
+    failed = [result for result in results if result["got"] != result["expect"]]
+    if as_json:
+        say_json(results)
+    else:
+        for result in failed:
+            click.echo(f"line {result['line']}: expected {result['expect']}, got {result['got']}"
+                       f" ({'; '.join(result['why'])})")  # fmt: skip
+        click.echo(f"{len(results) - len(failed)} passed, {len(failed)} failed")
+    return exits.FAILED if failed else exits.OK
+
+
+async def _test_line(runtime: Any, context: JobContext, number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        tool, expect = str(row["tool"]), row["expect"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise click.UsageError(
+            f'line {number} is not {{"tool", "params", "expect"}}: {error}'
+        ) from error
+    try:
+        verdict = await runtime.check(tool, row.get("params", {}), context)
+        got, why = verdict.decision, [str(reason) for reason in verdict.reasons]
+    except ToolError as error:
+        got, why = error.kind, [error.message]
+    return {"line": number, "tool": tool, "expect": expect, "got": got, "why": why}
+
+
+@policy.command("replay")
+@click.option(
+    "--under", type=click.Path(exists=True, dir_okay=False), help="A file with another [policy]."
+)
+@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Only the last hours.")
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def replay(state: State, under: str | None, hours: float | None, as_json: bool) -> int:
+    """Judge the audit's calls again, and list every verdict that changes. Exit 1 if any does."""
+    from hardpoint import _build
+    from hardpoint.audit import read
+    from hardpoint.cli.audit import audit_folder, since
+    from hardpoint.config.files import load_config
+    from hardpoint.policy.replay import replay as judge_again
+
+    config = load_config(path=under) if under else state.load_config()
+    rules = _build.read_rules(config)
+    registry = state.runtime(in_memory=True).registry
+    records = read(audit_folder(state), since=since(hours), kind="decided")
+    found = judge_again(records, rules, registry, mode=config.policy.mode)
+    if as_json:
+        say_json(
+            {
+                "judged": found.judged,
+                "undecidable": found.undecidable,
+                "changes": [
+                    {**attrs.asdict(c), "reasons": [reason.to_json() for reason in c.reasons]}
+                    for c in found.changes
+                ],
+            }
+        )
+    else:
+        for change in found.changes:
+            click.echo(f"{change.at} {change.call_id} {change.tool}: {change.before} → {change.now}")
+            for reason in change.reasons:
+                click.echo(f"  {reason}")
+        click.echo(
+            f"{found.judged} calls judged, {len(found.changes)} change,"
+            f" {found.undecidable} undecidable"
+        )
+    return exits.FAILED if found.changes else exits.OK
+
+
+@policy.command("suggest")
+@click.option("--least", default=1, show_default=True, type=click.IntRange(1), help="Calls a rule.")
+@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Only the last hours.")
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def suggest(state: State, least: int, hours: float | None, as_json: bool) -> None:
+    """The smallest allow rules for what was asked about and approved. Look at them before use."""
+    from hardpoint.audit import read
+    from hardpoint.cli.audit import audit_folder, since
+    from hardpoint.config.edit import to_toml
+    from hardpoint.policy.replay import suggest as propose
+
+    records = read(audit_folder(state), since=since(hours), kind="decided")
+    found = propose(records, least=least)
+    if as_json:
+        say_json([attrs.asdict(each) for each in found])
+        return
+    click.echo("[policy]\nallow = [")
+    for each in found:
+        click.echo(f"  {to_toml(each.rule)},  # {each.calls} calls")
+    click.echo("]")
+
+
+@policy.command("import")
+@click.argument("kind", type=click.Choice(["claude", "codex", "gemini", "inspect"]))
+@click.argument("file", type=click.File(encoding="utf-8"))
+def import_policy(kind: str, file: Any) -> None:
+    """Print another program's permissions as a [policy] table; what has no meaning here is said."""
+    from hardpoint.policy.importers import import_rules
+
+    click.echo(import_rules(file.read(), kind).to_toml(), nl=False)

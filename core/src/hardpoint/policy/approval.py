@@ -27,7 +27,9 @@ def new_approval_id() -> str:
 class Grants(Protocol):
     """What is remembered of answers: single-use grants by digest, and patterns."""
 
-    def covers(self, tool: str, definition_hash: str, pattern: str, mode: str, context: JobContext) -> bool:
+    def covers(
+        self, tool: str, definition_hash: str, pattern: str, mode: str, context: JobContext
+    ) -> bool:
         """Whether an earlier `session` or `always` answer covers the call."""
         ...
 
@@ -120,9 +122,7 @@ def _accept(request: ApprovalRequest, answer: Any, name: str) -> Approved | Edit
         raise NotAuthorized(f"approver {name!r} gave an answer that was not offered: {answer!r}")
     if answer.verdict == "no":
         text = f"{by} said no" + (f": {answer.message}" if answer.message else "")
-        raise NotAuthorized(
-            text, hint=None if answer.retry else "Do not retry this call."
-        )
+        raise NotAuthorized(text, hint=None if answer.retry else "Do not retry this call.")
     if answer.verdict == "edit":
         if answer.params is None:
             raise NotAuthorized(f"approver {name!r} edited the call without giving arguments")

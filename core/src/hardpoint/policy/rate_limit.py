@@ -18,6 +18,8 @@ class MemoryRateLimiter(RateLimiterBackend):
         self.limiter = RateLimiter() if limiter is None else limiter
         self.acquire_now = self.limiter.acquire
         self.check_now = self.limiter.check_all
+        self.usage = self.limiter.usage
+        self.clear = self.limiter.clear
 
     async def acquire(self, requests: Sequence[LimitRequest]) -> timedelta | None:
         return self.limiter.acquire(requests)

@@ -73,7 +73,9 @@ def parse_rule(entry: RuleEntry) -> Rule:
         return _parse_text(entry, spec)
     unknown = set(spec) - _KEYS
     if unknown:
-        raise _wrong(entry, f"unknown key {sorted(unknown)[0]!r}; known: {', '.join(sorted(_KEYS))}")
+        raise _wrong(
+            entry, f"unknown key {sorted(unknown)[0]!r}; known: {', '.join(sorted(_KEYS))}"
+        )
     if not isinstance(spec.get("tool"), str):
         raise _wrong(entry, "a rule table needs `tool`, the name of a tool")
     for group in ("when", "unless", "where"):
@@ -195,9 +197,7 @@ def bind_rule(
             pattern = parse_pattern(kind, rule.spec)
         except ConfigError as error:
             raise ConfigError(f"{rule.source}: rule {str(rule)!r}: {error.message}") from error
-        return BoundRule(
-            rule, kind, _subject_matcher(rule, kind, pattern), _is_literal(rule.spec)
-        )
+        return BoundRule(rule, kind, _subject_matcher(rule, kind, pattern), _is_literal(rule.spec))
     known = ", ".join(sorted(properties)) or "none"
     raise ConfigError(
         f"{rule.source}: rule {str(rule)!r} can match nothing: {tool!r} has no parameter of that"

@@ -1,0 +1,216 @@
+"""Judge recorded calls again: under another policy, or to propose the smallest rules that allow them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final, Literal
+
+import attrs
+
+from hardpoint.context import JobContext
+from hardpoint.errors import ConfigError
+from hardpoint.policy.decide import Question, decide
+from hardpoint.policy.rules import BoundRule, Rule, bind_rule, rules_for
+from hardpoint.policy.verdict import Reason
+from hardpoint.protected import PROTECTED_KINDS
+from hardpoint.registry import ToolRegistry
+from hardpoint.tools import ApprovalRequirement, Subject
+
+Verdict = Literal["allow", "ask", "deny", "undecidable"]
+_HIDDEN: Final = "[REDACTED"
+
+
+@attrs.frozen
+class Change:
+    """A recorded call that would be judged differently."""
+
+    call_id: str
+    tool: str
+    at: str
+    before: str
+    now: Verdict
+    reasons: tuple[Reason, ...] = ()
+    params: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Replay:
+    """What came of judging records again."""
+
+    judged: int
+    changes: tuple[Change, ...]
+    undecidable: int
+
+
+def replay(
+    records: Iterable[Mapping[str, Any]],
+    rules: Sequence[Rule],
+    registry: ToolRegistry,
+    *,
+    mode: str | None = None,
+) -> Replay:
+    """Judge the `decided` records of an audit under these rules.
+
+    What was redacted is not there any more: where a rule looks at it the answer is `undecidable`.
+    """
+    judged, undecidable, changes = 0, 0, []
+    for record in records:
+        if record.get("kind") != "decided" or record.get("policy") is None:
+            continue
+        judged += 1
+        now, reasons = _judge(record, rules, registry, mode)
+        undecidable += now == "undecidable"
+        if now != record["policy"]:
+            changes.append(
+                Change(
+                    str(record.get("call_id")),
+                    str(record.get("tool")),
+                    str(record.get("at")),
+                    str(record["policy"]),
+                    now,
+                    reasons,
+                    record.get("params") or {},
+                )
+            )
+    return Replay(judged, tuple(changes), undecidable)
+
+
+def _judge(
+    record: Mapping[str, Any], rules: Sequence[Rule], registry: ToolRegistry, mode: str | None
+) -> tuple[Verdict, tuple[Reason, ...]]:
+    name = str(record["tool"])
+    subjects = tuple(
+        Subject(s["kind"], s["value"], s.get("operation", "")) for s in record.get("subjects", ())
+    )
+    params = record.get("params") or {}
+    try:
+        bound = list(_bind(name, rules, registry, params, subjects))
+    except ConfigError as error:
+        return "deny", (Reason(f"a rule cannot be read: {error.message}"),)
+    if any(_looks_at_hidden(each, params, subjects) for each in bound):
+        return "undecidable", (Reason("a rule looks at something that was redacted"),)
+    caller_mode = str(record.get("mode", "default"))
+    context = JobContext(
+        user_id=str(record.get("user")), session_id=str(record.get("session", "default"))
+    )
+    verdict = decide(
+        Question(
+            tool=name,
+            params=params,
+            subjects=subjects,
+            requirement=ApprovalRequirement(record.get("requirement", "never")),
+            requirement_from=f"{name!r}",
+            asked_by_tool=True,
+            effects=frozenset(record.get("effects", ())),
+            domain=str(record.get("domain", "orchestrator")),
+            context=context,
+            modes={caller_mode} if mode is None else {caller_mode, mode},
+        ),
+        bound,
+    )
+    return verdict.decision, verdict.reasons
+
+
+def _bind(
+    name: str,
+    rules: Sequence[Rule],
+    registry: ToolRegistry,
+    params: Mapping[str, Any],
+    subjects: Sequence[Subject],
+) -> Iterator[BoundRule]:
+    entry = registry.entry(name)
+    if entry is not None:
+        parameters, kind = entry.definition.parameters, entry.tool.subject_kind
+    else:
+        parameters = {"properties": dict.fromkeys(params, {})}
+        kind = subjects[0].kind if subjects else PROTECTED_KINDS.get(name)
+    for rule in rules_for(rules, name):
+        yield bind_rule(rule, name, parameters, kind)
+
+
+def _looks_at_hidden(
+    bound: BoundRule, params: Mapping[str, Any], subjects: Sequence[Subject]
+) -> bool:
+    if bound.rule.is_bare:
+        return False
+    if bound.kind is not None:
+        return any(_HIDDEN in json.dumps(s.value) for s in subjects if s.kind == bound.kind)
+    looked_at = bound.rule.where or {str(bound.rule.spec).partition(":")[0]: None}
+    return any(_HIDDEN in json.dumps(params.get(name)) for name in looked_at)
+
+
+# suggesting ------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Suggestion:
+    """A rule that would have saved questions."""
+
+    rule: str
+    calls: int
+    """How many recorded calls it covers."""
+
+
+def suggest(
+    records: Iterable[Mapping[str, Any]], *, least: int = 1
+) -> Sequence[Suggestion]:
+    """The smallest allow rules for the calls that were asked about and then ran.
+
+    A call that always asks is never proposed, nor one that was refused.
+
+    Args:
+        records: The `decided` records of an audit.
+        least: How many calls a rule must cover to be proposed.
+    """
+    counts: Counter[str] = Counter()
+    for record in records:
+        asked = record.get("policy") == "ask" and record.get("decision") == "allow"
+        once_a_session = record.get("requirement") == "unless_auto_approved"
+        if record.get("kind") == "decided" and asked and once_a_session:
+            counts.update(set(_rules_of(record)))
+    return [Suggestion(rule, n) for rule, n in sorted(counts.items()) if n >= least]
+
+
+def _rules_of(record: Mapping[str, Any]) -> Iterator[str]:
+    tool = str(record["tool"])
+    subjects = record.get("subjects") or ()
+    if not subjects:
+        yield tool
+    for subject in subjects:
+        value = subject["value"]
+        if _HIDDEN in json.dumps(value):
+            continue
+        if subject["kind"] == "command":
+            yield from (f"{tool}({pattern})" for pattern in _command_patterns(value))
+        elif subject["kind"] == "path":
+            folder = PurePosixPath(str(value)).parent
+            yield f"{tool}({value})" if str(folder) == "." else f"{tool}({folder}/**)"
+        elif subject["kind"] == "url":
+            from hardpoint.net import parse_url
+
+            yield f"{tool}(domain:{parse_url(str(value)).host})"
+
+
+# Programs whose first word says what they will do, so that a rule can stop there.
+_WITH_VERBS: Final = frozenset(
+    "git npm pnpm yarn cargo go docker podman kubectl pip uv poetry make gh hg svn apt brew".split()
+)
+
+
+def _command_patterns(command: Any) -> Iterator[str]:
+    """One pattern for each simple command that a rule for its program can cover."""
+    from hardpoint.subjects import judge_command
+
+    for segment in judge_command(command).segments:
+        if segment.cover == "none":
+            continue
+        words = [word for word in segment.argv if isinstance(word, str)]
+        if segment.cover == "exact" or len(words) < len(segment.argv):
+            yield segment.text
+            continue
+        length = 2 if words[0] in _WITH_VERBS and len(words) > 1 else 1
+        yield shlex.join(words[:length]) + ":*"
