@@ -112,6 +112,12 @@ def test_only_text_is_changed(kind: str, value: Any) -> None:
         (obj(v={"type": "string"}), {"v": ""}, {"v": ""}),
         (obj(v={}), {"v": "null"}, {"v": "null"}),
         ({**obj(v={"type": "integer"}), "required": ["v"]}, {"v": ""}, {"v": ""}),
+        # Null is how a field is left out where every field must be sent.
+        (obj(v={"type": "string"}), {"v": None}, {}),
+        (obj(v={"type": ["string", "null"]}), {"v": None}, {"v": None}),
+        (obj(v={}), {"v": None}, {"v": None}),
+        (obj(), {"v": None}, {"v": None}),
+        ({**obj(v={"type": "string"}), "required": ["v"]}, {"v": None}, {"v": None}),
         # A key that another part of the schema requires is required.
         ({**obj(v={"type": "integer"}), "allOf": [{"required": ["v"]}]}, {"v": ""}, {"v": ""}),
         (
