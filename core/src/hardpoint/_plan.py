@@ -155,6 +155,7 @@ def make_plan(
         own_limit = tool.rate_limit_config()
         timeout = tool.execution_timeout()
         sensitive = frozenset(tool.sensitive_params())
+        sanitised = tool.requires_sanitization()
     except Exception as error:  # a tool's own method is foreign code
         raise ToolError(
             f"{name!r} cannot describe itself: {type(error).__name__}: {error}"
@@ -181,7 +182,7 @@ def make_plan(
         sensitive=sensitive,
         domain_name=domain_name,
         domain=domain,
-        provenance=tool_config.provenance or tool.provenance,
+        provenance=tool_config.provenance or (tool.provenance if sanitised else "trusted"),
         requirement_hooks=plugins.hook_functions("hardpoint_approval_requirement"),
         limit_hooks=plugins.hook_functions("hardpoint_rate_limits"),
         started_hooks=plugins.hook_functions("hardpoint_call_started"),
