@@ -104,6 +104,10 @@ def build(parts: Parts) -> Core:
         plugins.load()
     for name, module in parts.plugins.items():
         plugins.add(name, module)
+    if config.telemetry.otel:
+        from hardpoint.telemetry import Telemetry
+
+        plugins.add("otel", Telemetry(), distribution="hardpoint")
     store = Store(_store_location(parts))
     audit = _audit(parts, store)
     leaks = Leaks()

@@ -15,6 +15,7 @@ from hardpoint.config.model import (
     SecretsConfig,
     Source,
     StoreConfig,
+    TelemetryConfig,
     ToolConfig,
 )
 
@@ -33,5 +34,6 @@ __all__ = [
     "SecretsConfig",
     "Source",
     "StoreConfig",
+    "TelemetryConfig",
     "ToolConfig",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from hardpoint.config.model import (
     SecretsConfig,
     Source,
     StoreConfig,
+    TelemetryConfig,
     ToolConfig,
 )
 from hardpoint.errors import ConfigError
@@ -39,11 +40,15 @@ TABLES: Final[Mapping[str, type]] = {
     "output": OutputConfig,
     "secrets": SecretsConfig,
     "network": NetworkConfig,
+    "telemetry": TelemetryConfig,
 }
 """The core's own tables; beside them stand `plugin`, `tools`, `mcp` and `workspace`."""
 
 TOP_LEVEL: Final = frozenset({*TABLES, "plugin", "tools", "mcp", "workspace", "$schema"})
 RULE_LISTS: Final = ("deny", "ask", "allow")
+POLICY_KEYS: Final = frozenset(
+    {*RULE_LISTS, *(field.name for field in attrs.fields(PolicyConfig))} - {"rules"}
+)
 JOINED: Final = frozenset({("plugins", "disabled"), ("plugins", "required")})
 """Lists that every layer adds to; any other value of a stronger layer replaces the weaker one."""
 
@@ -79,7 +84,8 @@ def merge(layers: Sequence[Layer]) -> Config:
     rules: list[RuleEntry] = []
     # What an untrusted file restricts goes first: nothing that comes after can take it back.
     for layer in sorted(layers, key=lambda layer: layer.trusted):
-        problems += _unknown_tables(layer)
+        problems += _unknown(layer, (), TOP_LEVEL)
+        problems += _unknown(layer, ("policy",), POLICY_KEYS)
         layer = _with_plugin_mcp(layer, problems)
         if not layer.trusted:
             layer = _restrictions_of(layer)
@@ -98,12 +104,16 @@ def merge(layers: Sequence[Layer]) -> Config:
 # reading one layer -----------------------------------------------------------------------------
 
 
-def _unknown_tables(layer: Layer) -> Iterator[str]:
-    for key in layer.table:
-        if key not in TOP_LEVEL:
-            near = difflib.get_close_matches(key, TOP_LEVEL, n=1, cutoff=0.5)
+def _unknown(layer: Layer, path: tuple[str, ...], known: Collection[str]) -> Iterator[str]:
+    table: Mapping[str, Any] = layer.table
+    for name in path:
+        table = _table(table, name)
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            yield f"{layer.source(key)}: unknown setting {key!r}{hint}"
+            where = ".".join((*path, key))
+            yield f"{layer.source(*path, key)}: unknown setting {where!r}{hint}"
 
 
 def _with_plugin_mcp(layer: Layer, problems: list[str]) -> Layer:

@@ -167,6 +167,12 @@ class NetworkConfig:
 
 
 @attrs.frozen
+class TelemetryConfig:
+    otel: bool = False
+    """Give out OpenTelemetry spans and metrics of every call."""
+
+
+@attrs.frozen
 class Config:
     """Everything that the configuration says."""
 
@@ -183,6 +189,7 @@ class Config:
     output: OutputConfig = OutputConfig()
     secrets: SecretsConfig = SecretsConfig()
     network: NetworkConfig = NetworkConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
     workspace: Path | None = None
     """The default workspace of container tools."""
     load_only: frozenset[str] | None = None
