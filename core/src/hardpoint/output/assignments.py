@@ -9,6 +9,7 @@ import re
 from itertools import product
 
 from hardpoint.output.detection import Detector, Finding, whole
+from hardpoint.output.lazy import Lazy
 from hardpoint.output.randomness import is_random, is_reference, is_stand_in, is_strong_password
 
 _QUALIFIERS = frozenset(
@@ -28,12 +29,12 @@ _QUALIFIERS = frozenset(
         ),
     }
 )
-_BARE_WORD = re.compile(
+_BARE_WORD = Lazy(
     rb"""(-?t?oken|-?s?ecret|redentials?|_?pass|wd)(?:[=:"'\\> ]|is)*\Z""", re.IGNORECASE
 )
-_NAME = re.compile(rb"[A-Za-z0-9_.-]*\Z")
+_NAME = Lazy(rb"[A-Za-z0-9_.-]*\Z")
 # Random, but meant to be read and handed on: cursors, cache keys, public keys, counts.
-_HARMLESS = re.compile(
+_HARMLESS = Lazy(
     rb"(?:page|next|prev|previous|continuation|continue|sync|cursor|pagination|resume|csrf|xsrf"
     rb"|count|max|min|num|prompt|completion|total|input|output|per|public|cache|partition"
     rb"|primary|foreign|index|idempotency|progress|change|delta|skip|scroll|upload|watch|lock"
@@ -41,21 +42,21 @@ _HARMLESS = re.compile(
     rb"[_.-]?(?:token|key|secret)\Z",
     re.IGNORECASE,
 )
-_ASSIGN = re.compile(
+_ASSIGN = Lazy(
     rb"""(?:[_.-]?(?:\d{1,3}|v\d|value|prod|production|live|test|dev|staging|base|base64|b64|hex))?"""
     rb"""(?:\\*["'`])?[\])]?"""
     rb"""(?:\s{0,8}(?:=>|:=|[:=]|%3[dD])\s{0,8}|>|(?P<word>[ \t]{1,4}(?:is[ \t])?))"""
     rb"""(?:[bBuUrR](?=["']))?(?P<quote>\\*["'`])?""",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(rb"""[^"'`\\\s<>]{8,400}""")
-_UNQUOTED = re.compile(rb"""[^\s"'`\\,;&<>(){}\[\]|]{8,400}""")
-_PATH = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_QUOTED = Lazy(rb"""[^"'`\\\s<>]{8,400}""")
+_UNQUOTED = Lazy(rb"""[^\s"'`\\,;&<>(){}\[\]|]{8,400}""")
+_PATH = Lazy(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 # A UUID is an identifier, unless its name says what it opens.
-_UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_GRANTS = re.compile(rb"secret|key|auth|access|api|bearer|refresh")
-_OPTION = re.compile(rb"(?:\A|[\s\"'=])--?[A-Za-z0-9_.-]*\Z")
-_NETRC = re.compile(rb"\blogin\s+\S{1,100}\s+[a-z]*\Z")
+_UUID = Lazy(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_GRANTS = Lazy(rb"secret|key|auth|access|api|bearer|refresh")
+_OPTION = Lazy(rb"(?:\A|[\s\"'=])--?[A-Za-z0-9_.-]*\Z")
+_NETRC = Lazy(rb"\blogin\s+\S{1,100}\s+[a-z]*\Z")
 
 
 def find_assigned(data: bytes, start: int, end: int) -> Finding | None:

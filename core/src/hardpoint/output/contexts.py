@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from hardpoint.output.detection import Detector, Finding, at_boundary, decoded, whole
+from hardpoint.output.lazy import Lazy
 from hardpoint.output.randomness import is_random, is_reference
 
 # tokens that tell what they are ----------------------------------------------------------------
 
-_JWT = re.compile(
+_JWT = Lazy(
     rb"([A-Za-z0-9_-]{10,1000})\.(?:eyJ[A-Za-z0-9_-]{5,16000}\.[A-Za-z0-9_-]{16,4000}"
     rb"|[A-Za-z0-9_-]{0,800}(?:\.[A-Za-z0-9_-]{8,16000}){3})"
 )
@@ -24,14 +23,14 @@ def find_jwt(data: bytes, start: int, end: int) -> Finding | None:
 
 # headers ---------------------------------------------------------------------------------------
 
-_SCHEME = re.compile(
+_SCHEME = Lazy(
     rb"""\\*["']?\]?\s*(?:=>|[:=,])\s*[\[({]?\s*\\*["'`]?(?:([A-Za-z][A-Za-z0-9-]{1,20})(?:\s|%20)+)?"""
     rb"""([^\s"'`\\<>,;]{8,4000})"""
 )
-_BEARER = re.compile(rb"""(?:\s|%20|\+|\\u0020)+\\*["']?([A-Za-z0-9._~+/=|:-]{16,4000})""")
-_BASIC = re.compile(rb"(?:\s|%20)*([A-Za-z0-9+/_-]{8,4000}(?:=|%3[Dd]){0,2})")
-_AUTH_FIELD = re.compile(rb"""(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?([A-Za-z0-9+/]{8,4000}={0,2})""")
-_SESSION = re.compile(rb"""([^\s"'`\\<>,;]{16,4000})""")
+_BEARER = Lazy(rb"""(?:\s|%20|\+|\\u0020)+\\*["']?([A-Za-z0-9._~+/=|:-]{16,4000})""")
+_BASIC = Lazy(rb"(?:\s|%20)*([A-Za-z0-9+/_-]{8,4000}(?:=|%3[Dd]){0,2})")
+_AUTH_FIELD = Lazy(rb"""(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?([A-Za-z0-9+/]{8,4000}={0,2})""")
+_SESSION = Lazy(rb"""([^\s"'`\\<>,;]{16,4000})""")
 
 
 def find_authorization(data: bytes, start: int, end: int) -> Finding | None:
@@ -93,7 +92,7 @@ def _is_user_and_password(value: bytes) -> bool:
 
 # URLs ------------------------------------------------------------------------------------------
 
-_USER = re.compile(rb"""[^\s/?#@:"'<>,\\]{0,200}:([^\s/?#"'<>\\]{1,300})@[A-Za-z0-9\[]""")
+_USER = Lazy(rb"""[^\s/?#@:"'<>,\\]{0,200}:([^\s/?#"'<>\\]{1,300})@[A-Za-z0-9\[]""")
 _SHOWN = frozenset(
     b"password passwd passphrase pass pwd secret pw p token key xxx xxxx *** changeme example "
     b"mypassword yourpassword your_password my_password".split()

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 from hardpoint.output.detection import Detector, Finding, decoded
+from hardpoint.output.lazy import Lazy
 
-_BEGIN = re.compile(rb"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}\Z")
-_END = re.compile(rb"-{4,5} ?END [A-Z0-9 ]{0,40}\Z")
-_DASHES = re.compile(rb"(?: BLOCK)? ?-{4,5}")
-_KEY_LINE = re.compile(rb"[A-Za-z0-9+/]{24}")
-_KEY_HEAD = re.compile(
+_BEGIN = Lazy(rb"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}\Z")
+_END = Lazy(rb"-{4,5} ?END [A-Z0-9 ]{0,40}\Z")
+_DASHES = Lazy(rb"(?: BLOCK)? ?-{4,5}")
+_KEY_LINE = Lazy(rb"[A-Za-z0-9+/]{24}")
+_KEY_HEAD = Lazy(
     rb"(?:(?:\s|\\+[nr])*+(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash)[^\n\\]{0,200}+)*+"
 )
-_KEY_LINES = re.compile(
+_KEY_LINES = Lazy(
     rb"(?:(?:[\s>|+]|\\+[nrt])*+[A-Za-z0-9+/=]{16,}+)*+"
     rb"(?:(?:\s|\\+[nr])++[A-Za-z0-9+/=]{1,76}+(?=\s|\\|[\"']|\Z))?"
 )
-_PUTTY = re.compile(rb"\s*\d+(?:\s|\\+[nr])*+(?:[A-Za-z0-9+/=]{16,}+(?:\s|\\+[nr])*+)++")
-_BASE64_LINES = re.compile(rb"(?:[A-Za-z0-9+/=_-]++|(?:\s|\\+[nr])++(?=[A-Za-z0-9+/]{60}))*+")
+_PUTTY = Lazy(rb"\s*\d+(?:\s|\\+[nr])*+(?:[A-Za-z0-9+/=]{16,}+(?:\s|\\+[nr])*+)++")
+_BASE64_LINES = Lazy(rb"(?:[A-Za-z0-9+/=_-]++|(?:\s|\\+[nr])++(?=[A-Za-z0-9+/]{60}))*+")
 
 
 def find_private_key(data: bytes, start: int, end: int) -> Finding | None:

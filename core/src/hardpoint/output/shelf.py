@@ -1,4 +1,4 @@
-"""Where kept results lie: in memory, or one private file each. What may be read is for `results`."""
+"""Where kept results lie: in memory, or a private file each. Who may read is for `results`."""
 
 from __future__ import annotations
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from hardpoint.output.detection import Detector, Finding, Match, whole
+from hardpoint.output.lazy import Lazy
 from hardpoint.output.patterns import PROVIDERS, TokenPattern
 from hardpoint.output.randomness import is_random, is_stand_in
 
 # A checksum may hold anything, also the beginning of a token.
-_DIGEST = re.compile(rb"(?:sha(?:1|224|256|384|512)|md5)[-=:][A-Za-z0-9+/_-]{0,120}\Z")
+_DIGEST = Lazy(rb"(?:sha(?:1|224|256|384|512)|md5)[-=:][A-Za-z0-9+/_-]{0,120}\Z")
 
 
 def token_detectors() -> list[Detector]:
@@ -28,9 +27,9 @@ def token_detectors() -> list[Detector]:
 
 
 def _matcher(row: TokenPattern) -> Match:
-    rest = re.compile(row.rest.encode())
-    before = re.compile(rf"(?:{row.before})\Z".encode()) if row.before else None
-    narrowed = "secret" in rest.groupindex
+    rest = Lazy(row.rest.encode())
+    before = Lazy(rf"(?:{row.before})\Z".encode()) if row.before else None
+    narrowed = "(?P<secret>" in row.rest
     kind, action, loose = row.kind, row.action, row.loose
 
     def match(data: bytes, start: int, end: int) -> Finding | None:
