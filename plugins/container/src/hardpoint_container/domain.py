@@ -6,22 +6,26 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
 from hardpoint import ToolOutput
-from hardpoint.errors import DomainUnavailable, ToolTimeout
+from hardpoint.errors import DomainUnavailable, SandboxError, ToolTimeout
 from hardpoint.interfaces import ExecutionDomain, Invocation, JobContext
 from hardpoint_container.config import ContainerConfig
 from hardpoint_container.engine import Engine, SandboxSpec
 from hardpoint_container.sandbox import ContainerSandbox
 from hardpoint_container.session import Session, new_name
 from hardpoint_container.workspace import data_folder, survey
+
+if TYPE_CHECKING:
+    from hardpoint.net import Binding, PinnedClient
+    from hardpoint_container.egress import EgressGate, Exit
 
 logger = logging.getLogger(__name__)
 
@@ -49,10 +53,22 @@ class ContainerDomain(ExecutionDomain):
     killable: ClassVar[bool] = True
 
     def __init__(
-        self, config: ContainerConfig | None = None, *, engine: Engine | None = None
+        self,
+        config: ContainerConfig | None = None,
+        *,
+        engine: Engine | None = None,
+        way_out: Callable[[JobContext], Exit] | None = None,
     ) -> None:
+        """Describe a domain; nothing is started before the first call.
+
+        Args:
+            config: The settings.
+            engine: What makes sandboxes; the configured one when absent.
+            way_out: What an egress gate sends requests with; the core's services when absent.
+        """
         self.config = config or ContainerConfig()
         self._engine = engine
+        self._way_out = way_out or exit_of
         self._sessions: dict[SessionKey, Session] = {}
         self._starting: dict[SessionKey, asyncio.Task[Session]] = {}
         self._changed = asyncio.Condition()
@@ -83,7 +99,7 @@ class ContainerDomain(ExecutionDomain):
         """
         workspace = context.workspace and context.workspace.resolve()
         key = SessionKey(context.user_id, context.session_id, workspace)
-        session = await self._acquire(key)
+        session = await self._acquire(key, context)
         try:
             yield session
         finally:
@@ -94,7 +110,7 @@ class ContainerDomain(ExecutionDomain):
             async with self._changed:
                 self._changed.notify_all()
 
-    async def _acquire(self, key: SessionKey) -> Session:
+    async def _acquire(self, key: SessionKey, context: JobContext) -> Session:
         while True:
             session = self._sessions.get(key)
             if session is not None and session.alive:
@@ -108,18 +124,36 @@ class ContainerDomain(ExecutionDomain):
                     if not session.active:
                         await session.close()
                     continue
-                starting = self._starting[key] = asyncio.create_task(self._start(key))
+                starting = self._starting[key] = asyncio.create_task(self._start(key, context))
                 starting.add_done_callback(lambda _: self._starting.pop(key, None))
             # Other callers wait for the same start; one of them going away does not end it.
             await asyncio.shield(starting)
 
-    async def _start(self, key: SessionKey) -> Session:
+    async def _start(self, key: SessionKey, context: JobContext) -> Session:
         await self._make_room()
-        spec = self._spec(key)
-        session = await Session.start(self.engine, spec)
+        spec, gate = self._spec(key), None
+        try:
+            if self.config.network == "proxy" and self.config.policy != "full_access":
+                gate, spec = await self._open_gate(spec, context)
+            session = await Session.start(self.engine, spec, gate)
+        except BaseException:
+            if gate is not None:
+                await gate.close()
+            raise
         self._sessions[key] = session
         self._watch()
         return session
+
+    async def _open_gate(
+        self, spec: SandboxSpec, context: JobContext
+    ) -> tuple[EgressGate, SandboxSpec]:
+        from hardpoint_container.egress import EgressGate
+
+        gate = EgressGate(self.config.egress, self._way_out(context))
+        if gate.rules.problems:
+            raise SandboxError(f"[plugin.container.egress]: {'; '.join(gate.rules.problems)}")
+        folder = await gate.open()
+        return gate, attrs.evolve(spec, gate=folder, env=gate.standins.environment())
 
     def _spec(self, key: SessionKey) -> SandboxSpec:
         labels = {"hardpoint.session": key.label}
@@ -210,6 +244,32 @@ class ContainerDomain(ExecutionDomain):
             "contained": "processes, files outside the workspace, network, devices, memory, time",
             "not_contained": "what commands do to the files of the workspace",
         }
+
+
+def exit_of(context: JobContext) -> Exit:
+    """The way out of one user's sandboxes: the core's guarded client, secrets and audit.
+
+    Raises:
+        SandboxError: The context belongs to no call.
+    """
+    from hardpoint_container.egress import Exit
+
+    if context.handle is None or context.handle.services is None:
+        raise SandboxError("network = 'proxy' works only in calls made by a Runtime")
+    services: Any = context.handle.services
+    user, session = context.user_id, context.session_id
+    guard = services.http().guard
+
+    def record(fields: Mapping[str, Any]) -> None:
+        services.audit.record("egress", user=user, session=session, **fields)
+
+    def client(bindings: Sequence[Binding]) -> PinnedClient:
+        # Whether plain http may be used was decided by the rules.
+        wider = attrs.evolve(guard, allow_http=True)
+        made: PinnedClient = services.http(bindings, guard=wider)
+        return made
+
+    return Exit(client=client, record=record, guard=guard)
 
 
 def make_engine(config: ContainerConfig) -> Engine:

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardpoint.errors import DomainUnavailable, SandboxError
 from hardpoint_container.client import (
@@ -21,6 +21,9 @@ from hardpoint_container.client import (
 from hardpoint_container.config import ContainerConfig, size_in_bytes
 from hardpoint_container.engine import Engine, SandboxSpec, shortcomings
 
+if TYPE_CHECKING:
+    from hardpoint_container.egress import EgressGate
+
 logger = logging.getLogger(__name__)
 
 NEEDED_MEMORY = 0.25
@@ -31,10 +34,17 @@ RETIREMENT = 0.9
 class Session:
     """A running sandbox and its client."""
 
-    def __init__(self, engine: Engine, spec: SandboxSpec, client: RunnerClient) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        spec: SandboxSpec,
+        client: RunnerClient,
+        gate: EgressGate | None = None,
+    ) -> None:
         self.engine = engine
         self.spec = spec
         self.client = client
+        self.gate = gate
         self.active = 0
         self.full = False
         """The workspace is over its size."""
@@ -45,7 +55,9 @@ class Session:
         self.closed = False
 
     @classmethod
-    async def start(cls, engine: Engine, spec: SandboxSpec) -> Session:
+    async def start(
+        cls, engine: Engine, spec: SandboxSpec, gate: EgressGate | None = None
+    ) -> Session:
         """Start a sandbox and check by the kernel's account that it is as strong as asked.
 
         Raises:
@@ -63,7 +75,7 @@ class Session:
         except BaseException:
             await asyncio.shield(engine.remove(spec.name))
             raise
-        session = cls(engine, spec, client)
+        session = cls(engine, spec, client, gate)
         try:
             weak = shortcomings(spec, client.facts, engine.promises)
         except (KeyError, TypeError) as error:
@@ -142,6 +154,8 @@ class Session:
         self.closed = True
         await self.client.close()
         await self.engine.remove(self.spec.name)
+        if self.gate is not None:
+            await self.gate.close()
 
 
 def new_name() -> str:
