@@ -2,11 +2,11 @@
 
 import pytest
 
+from hardpoint import RateLimiter
 from hardpoint.audit import AuditLog
 from hardpoint.interfaces.limits import LimitRequest
 from hardpoint.limits import ToolRateLimitConfig
 from hardpoint.output.leaks import LeakScanner
-from hardpoint import RateLimiter
 from hardpoint.policy.rate_limit import MIGRATIONS, SqliteRateLimiter
 from hardpoint.store import Store
 
