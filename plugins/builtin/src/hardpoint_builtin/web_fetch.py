@@ -35,6 +35,7 @@ class WebFetchTool(Tool):
     """The main content of a web page as Markdown."""
 
     name = "web_fetch"
+    subject_kind = "url"
     description = (
         "Read a public web page: its title and main content as Markdown. For APIs, other methods "
         "and files use http."

@@ -18,6 +18,7 @@ class ApplyPatchTool(PathTool):
     """Replace exact texts in one file."""
 
     name = "apply_patch"
+    subject_kind = "path"
     description = (
         "Change a file of the workspace: replace old_string by new_string. old_string must be in"
         " the file exactly once, unless replace_all is true. Several changes go into edits; either"

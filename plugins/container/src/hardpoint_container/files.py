@@ -36,6 +36,7 @@ class FileReadTool(PathTool):
     """Read some lines of a text file."""
 
     name = "read_file"
+    subject_kind = "path"
     description = (
         "Read a text file of the workspace, with line numbers. Long files are read in windows:"
         f" at most {READ_LINES} lines and {READ_BYTES // KIB} KiB at once; next_offset says where"
@@ -128,6 +129,7 @@ class FileWriteTool(PathTool):
     """Write a whole file."""
 
     name = "write_file"
+    subject_kind = "path"
     description = (
         "Write a text file of the workspace, replacing what it holds. Missing folders are made."
         " To change a part of a file use apply_patch."
@@ -205,6 +207,7 @@ class ListDirTool(PathTool):
     """List a folder."""
 
     name = "list_dir"
+    subject_kind = "path"
     description = (
         "List a folder of the workspace: folders first, then files with their sizes. Recursion"
         " leaves out folders of other people's code and of generated files."

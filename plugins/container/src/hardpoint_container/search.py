@@ -38,6 +38,7 @@ class GrepTool(PathTool):
     """Search file contents."""
 
     name = "grep"
+    subject_kind = "path"
     description = (
         "Search the files of the workspace by a regular expression. Ignored files (.gitignore),"
         " binary files and files that usually hold secrets are left out."
@@ -204,6 +205,7 @@ class GlobTool(PathTool):
     """Find files by name."""
 
     name = "glob"
+    subject_kind = "path"
     description = (
         "Find files of the workspace by a pattern such as **/*.py or src/{a,b}*.ts; the newest come"
         " first. Folders of other people's code and of generated files are left out."

@@ -41,6 +41,7 @@ class ShellTool(ContainerTool):
     """Run a command in the sandbox."""
 
     name = "shell"
+    subject_kind = "command"
     description = (
         "Run a command in a sandbox whose working folder is the workspace. A string is run by"
         " sh -c, a list of strings as it stands, without a shell. Files in the workspace and in"

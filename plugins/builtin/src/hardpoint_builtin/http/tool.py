@@ -53,6 +53,7 @@ class HttpTool(Tool):
     """
 
     name = "http"
+    subject_kind = "url"
     description = (
         "Make an HTTPS request to a public host. JSON comes back as a value, a web page as "
         "Markdown, other bytes as an attachment. A status of 400 or more is a result too: read it. "
