@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,45 +16,6 @@ from hardpoint.plugins import PluginManager
 from hardpoint.registry import ToolRegistry
 
 Install = Callable[..., str]
-
-GOOD = """
-    import hardpoint
-
-    HARDPOINT_API = 1
-
-    def {name}_words(text: str) -> int:
-        '''Count the words in a text.'''
-        return len(text.split())
-
-    @hardpoint.hookimpl
-    def hardpoint_register_tools(registry):
-        registry.register(hardpoint.tool({name}_words))
-"""
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Put a distribution with one plugin module on the path."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    made: list[str] = []
-
-    def put(name: str, source: str = GOOD, *, distribution: str | None = None) -> str:
-        distribution = distribution or f"acme-{name}"
-        module = f"plugin_{distribution.replace('-', '_')}"
-        text = textwrap.dedent(source).replace("{name}", name)
-        (tmp_path / f"{module}.py").write_text(f"# imported: {module}\n{text}")
-        info = tmp_path / f"{distribution.replace('-', '_')}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n"
-        )
-        (info / "entry_points.txt").write_text(f"[hardpoint]\n{name} = {module}\n")
-        made.append(module)
-        return module
-
-    yield put
-    for module in made:
-        sys.modules.pop(module, None)
 
 
 def load(**settings: Any) -> PluginManager:
@@ -283,8 +243,8 @@ def test_a_broken_plugin_fails_alone_with_its_reason(install: Install, kind: str
 
 
 def test_a_clash_names_both_owners(install: Install) -> None:
-    install("alpha", GOOD.replace("{name}_words", "same_words"))
-    install("beta", GOOD.replace("{name}_words", "same_words"))
+    install("alpha", tool="same_words")
+    install("beta", tool="same_words")
 
     manager = load()
 
@@ -408,7 +368,7 @@ def test_a_hundred_plugins_among_five_hundred_distributions(
         install(f"p{number}")
     install("crash", "raise RuntimeError('crash')")
     for number in range(400):
-        info = tmp_path / f"other_{number}-1.0.dist-info"
+        info = tmp_path / "site" / f"other_{number}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: other-{number}\nVersion: 1.0\n"

@@ -14,6 +14,7 @@ import click
 from hardpoint.cli.state import State
 
 INTERRUPTED: Final = 130
+COMPLETE: Final = "_HARDPOINT_COMPLETE"
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "call": ("call:call", "Call one tool, guarded."),
     "tools": ("tools:tools", "List, inspect and search tools."),
@@ -116,23 +117,41 @@ def root(
 def run(arguments: Sequence[str]) -> int:
     """Run one command; the exit code."""
     try:
-        result: Any = root.main(list(arguments), prog_name="hardpoint", standalone_mode=False)
+        # Not `root.main`, which ends the process by itself when the reader of a pipe has gone.
+        result = _complete() if COMPLETE in os.environ else _invoke(arguments)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt, EOFError):
         return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except BrokenPipeError:
-        # The reader has gone. Python would complain once more while it closes stdout.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _without_reader()
     except Exception as error:
         return _report(error)
+
+
+def _invoke(arguments: Sequence[str]) -> Any:
+    with root.make_context("hardpoint", list(arguments)) as ctx:
+        return root.invoke(ctx)
+
+
+def _complete() -> int:
+    """Answer the shell, which asks what could come next."""
+    from click.shell_completion import shell_complete
+
+    return shell_complete(root, {}, "hardpoint", COMPLETE, os.environ[COMPLETE])
+
+
+def _without_reader() -> int:
+    """Whoever read our output has gone, which is no error of ours."""
+    # Python would complain once more while it closes stdout.
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _report(error: Exception) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from typing import Any
 
 import attrs
 import click
 
-from hardpoint.cli.operator import require_operator
+from hardpoint.cli.operator import login_name, require_operator
 from hardpoint.cli.render import say_json, say_rows
 from hardpoint.cli.state import State
 from hardpoint.errors import HardpointError
@@ -94,7 +93,7 @@ def answer(ctx: click.Context, approval_id: str, verdict: str | None, message: s
         ctx.invoke(show, approval_id=approval_id, as_json=False)
         verdict = "yes" if click.confirm("Approve exactly this call, once?", err=True) else "no"
     grants = _grants(ctx.obj)
-    grants.answer(approval_id, verdict == "yes", by=getpass.getuser(), message=message)
+    grants.answer(approval_id, verdict == "yes", by=login_name(), message=message)
     click.echo(f"{approval_id}: {'approved once' if verdict == 'yes' else 'denied'}")
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from hardpoint.calls import CallOutcome
 from hardpoint.cli import exits
+from hardpoint.cli.arguments import read_arguments
+from hardpoint.cli.operator import login_name
 from hardpoint.cli.render import say_error, say_json, say_result
 from hardpoint.cli.state import State
 from hardpoint.context import JobContext
 from hardpoint.interfaces import ApprovalRequest, Approver, Decision
+from hardpoint.model_text import part_as_text
 from hardpoint.tools import ApprovalRequirement
 
 
@@ -63,7 +65,6 @@ def call(
 
     Example: hardpoint call echo message=hi
     """
-    params = read_arguments(arguments, given)
     approvers: list[Approver] = [YesApprover()] if yes else []
     interactive = not no_input and (yes or (sys.stdin.isatty() and sys.stderr.isatty()))
     if interactive and sys.stdin.isatty():
@@ -73,8 +74,11 @@ def call(
 
     async def work() -> int:
         async with state.runtime(approver=approvers or None) as rt:
+            entry = rt.registry.entry(tool)
+            schema = None if entry is None else entry.definition.parameters
+            params = read_arguments(arguments, given, schema)
             context = JobContext(
-                user_id=user or getpass.getuser(),
+                user_id=user or login_name(),
                 session_id=session,
                 workspace=Path(workspace or rt.config.workspace or Path.cwd()).resolve(),
                 interactive=interactive,
@@ -87,64 +91,22 @@ def call(
             outcome = await rt.run(tool, params, context)
         if as_json:
             say_json(outcome.to_json())
-        elif outcome.error is None:
-            assert outcome.output is not None
-            if outcome.output.result is not None or not outcome.output.parts:
-                say_result(outcome.output.result)
-            for part in outcome.output.parts:
-                from hardpoint.model_text import part_as_text
-
-                say_result(part_as_text(part))
-            for warning in outcome.warnings:
-                click.echo(f"note: {warning}", err=True)
         else:
-            if outcome.partial is not None:
-                say_result(outcome.partial.result)
-            say_error(outcome.error)
+            _say_outcome(outcome)
         return exits.OK if outcome.error is None else exits.exit_code(outcome.error)
 
     return asyncio.run(work())
 
 
-def read_arguments(pairs: tuple[str, ...], given: str | None) -> Any:
-    """The arguments of a call from `KEY=VALUE`, `KEY:=JSON` and `--input`.
-
-    Raises:
-        click.UsageError: They cannot be read.
-    """
-    params = _read_input(given)
-    if not pairs:
-        return params
-    if not isinstance(params, dict):
-        raise click.UsageError("--input must be a JSON object when KEY=VALUE is given too")
-    several: dict[str, list[Any]] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not key:
-            raise click.UsageError(f"{pair!r} is not KEY=VALUE")
-        value: Any = text
-        if key.endswith(":"):
-            key = key[:-1]
-            try:
-                value = json.loads(text)
-            except ValueError as error:
-                raise click.UsageError(f"{key}: not JSON: {error}") from error
-        several.setdefault(key, []).append(value)
-    return params | {key: v[0] if len(v) == 1 else v for key, v in several.items()}
-
-
-def _read_input(given: str | None) -> Any:
-    if given is None:
-        return {}
-    text = given
-    if given == "-":
-        text = sys.stdin.read()
-    elif given.startswith("@"):
-        try:
-            text = Path(given[1:]).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.UsageError(f"--input: {error}") from error
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"--input is not JSON: {error}") from error
+def _say_outcome(outcome: CallOutcome) -> None:
+    """The result on stdout, what is to be said about it on stderr."""
+    output = outcome.partial if outcome.output is None else outcome.output
+    if output is not None:
+        if output.result is not None or not output.parts:
+            say_result(output.result)
+        for part in output.parts:
+            say_result(part_as_text(part))
+    for warning in outcome.warnings:
+        click.echo(f"note: {warning}", err=True)
+    if outcome.error is not None:
+        say_error(outcome.error)

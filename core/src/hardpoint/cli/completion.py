@@ -14,6 +14,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     Example: eval "$(hardpoint completion bash)"
     """
+    from hardpoint.cli.app import COMPLETE
+
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(ctx.find_root().command, {}, "hardpoint", "_HARDPOINT_COMPLETE").source())
+    click.echo(kind(ctx.find_root().command, {}, "hardpoint", COMPLETE).source())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import click
 
 from hardpoint.cli.render import say_json
 from hardpoint.cli.state import State
+from hardpoint.config import Config, Source
 from hardpoint.config.files import (
     PROJECT_FILE,
     find_project_file,
@@ -17,6 +20,7 @@ from hardpoint.config.files import (
     user_file,
 )
 from hardpoint.errors import ConfigError, HardpointError
+from hardpoint.serde import to_json
 
 _START = """\
 # The configuration of Hardpoint. `hardpoint config schema` prints everything that may stand here.
@@ -41,26 +45,28 @@ def config() -> None:
 @click.pass_obj
 def show(state: State, as_json: bool) -> None:
     """The settings in force, each with the file and line that it comes from."""
-    from hardpoint.serde import to_json
-
     found = state.load_config()
-    values: dict[str, Any] = to_json(found)
-    values.pop("sources", None)
+    values = _settings(found)
     if as_json:
         say_json(values | {"sources": {key: str(source) for key, source in found.sources.items()}})
         return
-    defaults = to_json(type(found)())
+    defaults = dict(_flat(_settings(type(found)())))
     for key, value in sorted(_flat(values)):
-        source = _source_of(key, found.sources)
-        if source is None and dict(_flat(defaults)).get(key) == value:
-            source = "default"
-        click.echo(f"{key} = {value}  ({source or 'merged'})")
+        where = _source_of(key, value, defaults, found.sources)
+        click.echo(f"{key} = {json.dumps(value, ensure_ascii=False)}  ({where})")
     for rule in found.policy.rules:
         click.echo(f"policy.{rule.decision}: {rule.spec}  ({rule.source})")
     for name in sorted(set(found.plugin) & set(_unloaded(state))):
         click.echo(f"[plugin.{name}] is kept but not read: the plugin is not loaded")
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    values: dict[str, Any] = to_json(config)
+    for fact in ("sources", "warnings"):
+        del values[fact]
+    return values
 
 
 def _unloaded(state: State) -> list[str]:
@@ -80,12 +86,16 @@ def _flat(table: Any, path: str = "") -> list[tuple[str, Any]]:
     return found
 
 
-def _source_of(key: str, sources: Any) -> str | None:
+def _source_of(
+    key: str, value: Any, defaults: Mapping[str, Any], sources: Mapping[str, Source]
+) -> str:
+    if key not in sources and key in defaults and defaults[key] == value:
+        return "default"
     while key:
         if key in sources:
             return str(sources[key])
         key = key.rpartition(".")[0]
-    return None
+    return "merged"
 
 
 @config.command("path")

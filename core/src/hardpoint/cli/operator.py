@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import hmac
 import os
 import stat
@@ -14,6 +15,14 @@ from hardpoint.folders import folder
 TOKEN_VARIABLE: Final = "HARDPOINT_OPERATOR_TOKEN"  # noqa: S105  # a name
 INSIDE_VARIABLE: Final = "HARDPOINT_INSIDE_CALL"
 """Set for every process that a tool call starts on the host."""
+
+
+def login_name() -> str:
+    """Who is at the keyboard, as the machine names them; a number where it has no name."""
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):  # no such user, which is usual in containers
+        return f"uid{os.getuid()}" if hasattr(os, "getuid") else "user"
 
 
 def require_operator(what: str) -> None:

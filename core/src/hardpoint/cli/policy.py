@@ -225,7 +225,9 @@ def replay(state: State, under: str | None, hours: float | None, as_json: bool) 
         )
     else:
         for change in found.changes:
-            click.echo(f"{change.at} {change.call_id} {change.tool}: {change.before} → {change.now}")
+            click.echo(
+                f"{change.at} {change.call_id} {change.tool}: {change.before} → {change.now}"
+            )
             for reason in change.reasons:
                 click.echo(f"  {reason}")
         click.echo(
