@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -292,3 +292,82 @@ async def eventually(check: Callable[[], Any], seconds: float = 10.0) -> Any:
 @pytest.fixture
 def wait_until() -> Callable[..., Awaitable[Any]]:
     return eventually
+
+
+# the gateway -----------------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Front:
+    """A gateway under test, and the way to connect to it."""
+
+    runtime: Any
+    gateway: Any
+    ran: list[Any]
+    """What the `pay` tool was called with."""
+
+    def client(self, era: str = "modern", **options: Any) -> Any:
+        """The SDK's client, speaking as an era does."""
+        from mcp import Client
+
+        mode = "auto" if era == "modern" else "legacy"
+        return Client(self.gateway.server, mode=mode, cache=None, **options)
+
+
+@pytest.fixture
+async def front() -> AsyncIterator[Callable[..., Awaitable[Front]]]:
+    """Make a gateway in front of a few tools and the given servers."""
+    import hardpoint
+    from hardpoint_mcp import plugin
+    from hardpoint_mcp.gateway.run import make_gateway, make_runtime
+
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def make(
+            servers: dict[str, Any] | None = None,
+            *,
+            deny: Sequence[str] = (),
+            serve: dict[str, Any] | None = None,
+            **mcp: Any,
+        ) -> Front:
+            ran: list[Any] = []
+
+            def pay(amount: int, to: str = "nobody") -> str:
+                """Pay somebody."""
+                ran.append((amount, to))
+                return f"paid {amount} to {to}"
+
+            def greet(name: str) -> dict[str, str]:
+                """Greet somebody."""
+                return {"greeting": f"Hello {name}."}
+
+            async def count(to: int, context: JobContext) -> str:
+                """Count."""
+                for number in range(1, to + 1):
+                    context.report(number, to, f"at {number}")
+                    await asyncio.sleep(0)
+                return f"counted to {to}"
+
+            settings = {"servers": servers or {}, "serve": serve or {}, **mcp}
+            config = hardpoint.structure(
+                {
+                    "plugin": {"mcp": settings},
+                    "policy": {"rules": [{"decision": "deny", "spec": rule} for rule in deny]},
+                },
+                hardpoint.Config,
+                "test",
+            )
+            runtime = make_runtime(
+                config,
+                plugins={"mcp": plugin},
+                installed_plugins=False,
+                in_memory=True,
+                tools=[hardpoint.tool(pay, approval="unless_auto_approved"), greet, count],
+            )
+            await stack.enter_async_context(runtime)
+            gateway = make_gateway(runtime)
+            gateway.start()
+            stack.callback(gateway.stop)
+            return Front(runtime, gateway, ran)
+
+        yield make

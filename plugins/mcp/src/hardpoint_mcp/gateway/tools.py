@@ -9,7 +9,7 @@ import attrs
 
 from hardpoint import CallOutcome, Runtime, Tool, ToolDefinition, ToolOutput
 from hardpoint.errors import ApprovalRequired, InvalidParameters, RateLimited, ToolError
-from hardpoint_mcp.content import McpToolError, as_text, to_blocks
+from hardpoint_mcp.content import McpToolError, to_blocks
 from hardpoint_mcp.front import Front
 from hardpoint_mcp.gateway.clients import Client
 from hardpoint_mcp.gateway.index import Index
@@ -161,7 +161,7 @@ def to_result(outcome: CallOutcome, front: Front, tool: Message | None, leaks: A
     assert output is not None
     meta |= output.meta
     if front.raw is not None and _is_untouched(output, front):
-        return _with_meta(_faithful(front.raw, output, leaks), meta)
+        return _with_meta(_faithful(front.raw, leaks), meta)
     result: Message = {"content": to_blocks(output)}
     declares = tool is not None and "outputSchema" in tool
     if output.structured and (isinstance(output.result, dict) or declares):
@@ -182,20 +182,18 @@ def _is_untouched(output: ToolOutput, front: Front) -> bool:
     )
 
 
-def _faithful(raw: Message, output: ToolOutput, leaks: Any) -> Message:
-    """The server's own answer, without what was for this hop or does not fit its schema."""
+def _faithful(raw: Message, leaks: Any) -> Message:
+    """The server's own answer, without what was for this hop.
+
+    Structured content that does not fit its schema stays: a client may take it all the same.
+    """
     result = {key: value for key, value in raw.items() if key not in ("_meta", "isError")}
     content = result.get("content")
-    blocks = list(content) if isinstance(content, list) else []
-    if "structuredContent" in result and not output.structured:
-        # A client that checks would throw the whole result away; as text it is still there.
-        value = result.pop("structuredContent")
-        blocks.append({"type": "text", "text": as_text(value)})
+    blocks = content if isinstance(content, list) else []
     result["content"] = [_scanned_extras(block, leaks) for block in blocks]
     if isinstance(raw.get("_meta"), dict):
         passed = {key: value for key, value in raw["_meta"].items() if key != SERVER_KEY}
-        passed, _ = leaks.redact_value(passed)
-        result["_meta"] = passed
+        result["_meta"], _ = leaks.redact_value(passed)
     return result
 
 
