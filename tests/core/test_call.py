@@ -1205,3 +1205,44 @@ async def test_an_approval_does_not_let_a_secret_out() -> None:
         outcome = await rt.run("send", {"text": "ghp_" + "Synthetic0" * 4}, ANA)
 
     assert isinstance(outcome.error, hardpoint.NotAuthorized)
+
+
+async def test_what_was_cut_can_be_read_on() -> None:
+    @tool
+    async def book() -> str:
+        """A long book."""
+        return "".join(f"line {n} äöü\n" for n in range(20_000))
+
+    async with make_runtime(tools=[book], settings={"output": {"max_bytes": 5000}}) as rt:
+        outcome = await rt.run("book", {}, ANA)
+        assert outcome.truncated
+        text = outcome.to_model_text()
+        whole, offset = "", 0
+        while offset is not None:
+            page = await rt.call(
+                "result_read", {"result_ref": outcome.result_ref, "offset": offset}, ANA
+            )
+            whole += page.result["content"]
+            offset = page.result["next_offset"]
+        stranger = await rt.run(
+            "result_read", {"result_ref": outcome.result_ref}, make_context("ben")
+        )
+
+    assert text.count("result_read(") == 1
+    assert whole == "".join(f"line {n} äöü\n" for n in range(20_000))
+    assert not stranger.ok
+
+
+async def test_a_long_text_part_is_cut_too() -> None:
+    class Pages(Reader):
+        name = "pages"
+
+        async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
+            return ToolOutput(parts=(Text("x" * 50_000),))
+
+    async with make_runtime(tools=[Pages()], settings={"output": {"max_bytes": 5000}}) as rt:
+        outcome = await rt.run("pages", {"path": "a"}, ANA)
+
+    assert outcome.truncated
+    assert outcome.output is not None
+    assert len(outcome.output.parts[0].text) < 6000  # type: ignore[union-attr]

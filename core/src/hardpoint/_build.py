@@ -115,6 +115,7 @@ def build(parts: Parts) -> Core:
     if audit is not None:
         audit.scanner = leaks
     results = _results(parts)
+    results.scanner = leaks
     rules = read_rules(config)
     core = Core(
         config=config,

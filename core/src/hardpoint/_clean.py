@@ -64,14 +64,21 @@ class Cleaner:
         for name, output_filter in self._filters:
             output = await _filter(name, output_filter, output, call, context)
             text = _as_json(output, call)
-        if len(text) <= self._max_bytes // 4 or len(text.encode()) <= self._max_bytes:
+        if self._fits(text) and all(self._fits(_text_of(part)) for part in output.parts):
             return Cleaned(output, tuple(notices))
+        # What the notice says stands in the shortened text itself, where a model reads it.
         capped = await self._results.cap(
             output, text, max_bytes=self._max_bytes, context=context, call_id=call.id
         )
         return Cleaned(
-            capped.output, (*notices, capped.notice), truncated=True, result_ref=capped.result_ref
+            capped.output, tuple(notices), truncated=True, result_ref=capped.result_ref
         )
+
+    def _fits(self, text: str) -> bool:
+        # No character takes more than four bytes; most texts are far from the cap.
+        if len(text) * 4 <= self._max_bytes:
+            return True
+        return len(text.encode("utf-8", "surrogatepass")) <= self._max_bytes
 
     async def clean_partial(self, partial: ToolOutput) -> ToolOutput:
         """What a cut-short call gave out, scanned and cut to the cap."""
@@ -101,6 +108,10 @@ class Cleaner:
         return attrs.evolve(part, text=self._leaks.redact(part.text)), kinds
 
 
+def _text_of(part: Part) -> str:
+    return (part.text or "") if isinstance(part, Text | Resource) else ""
+
+
 def _as_json(output: ToolOutput, call: ToolCall) -> str:
     if isinstance(output.result, str):
         return output.result
@@ -119,9 +130,8 @@ async def _filter(
         filtered = await output_filter.apply(output, call, context)
     except ToolError:
         raise
-    except (
-        Exception
-    ) as error:  # a filter is foreign code; an output that it could not see is not shown
+    except Exception as error:
+        # A filter is foreign code; an output that it could not look at is not shown.
         raise ExecutionFailed(
             f"output filter {name!r} failed, so the output is withheld: {error}"
         ) from error
