@@ -136,7 +136,7 @@ def build(parts: Parts) -> Core:
     core.services = CoreServices(
         core, store=store, results=results, audit=audit, secrets=secrets, client=parts.http_client
     )
-    _register_own_tools(registry, results)
+    _register_own_tools(registry, results, config)
     if parts.installed_plugins:
         check_rules(core, strict=parts.origin in ("cli", "gateway"))
     return core
@@ -291,10 +291,12 @@ def _budget(parts: Parts, store: Store) -> Any:
     return Budgets(budget, store, parts.clock)
 
 
-def _register_own_tools(registry: ToolRegistry, results: Any) -> None:
-    from hardpoint.output.result_read import ResultReadTool
+def _register_own_tools(registry: ToolRegistry, results: Any, config: Config) -> None:
+    from hardpoint.output.result_read import PAGE_BYTES, ResultReadTool
 
-    registry.register(ResultReadTool(results), owner="hardpoint")
+    # A page has to fit the cap itself, quotes and line breaks escaped.
+    page = min(PAGE_BYTES, config.output.max_bytes // 2)
+    registry.register(ResultReadTool(results, page=page), owner="hardpoint")
 
 
 # life ------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from hardpoint.context import JobContext
 from hardpoint.parts import ToolOutput
 from hardpoint.tools import Effect, Tool
+
+PAGE_BYTES: Final = 24_576
 
 
 class ResultReadTool(Tool):
@@ -18,8 +20,10 @@ class ResultReadTool(Tool):
         "Read on in a result that was cut. Give the result_ref and the offset that the notice named."
     )
 
-    def __init__(self, results: Any) -> None:
+    def __init__(self, results: Any, *, page: int = PAGE_BYTES) -> None:
+        """Read from these results, at most `page` bytes at a time."""
         self._results = results
+        self._page = page
 
     def parameters_schema(self) -> dict[str, Any]:
         return {
@@ -35,8 +39,8 @@ class ResultReadTool(Tool):
                 "max_bytes": {
                     "type": "integer",
                     "minimum": 4,
-                    "maximum": 24_576,
-                    "default": 24_576,
+                    "maximum": self._page,
+                    "default": self._page,
                     "description": "How much to read",
                 },
             },
@@ -51,7 +55,7 @@ class ResultReadTool(Tool):
         found = await self._results.read(
             params["result_ref"],
             offset=params.get("offset", 0),
-            max_bytes=params.get("max_bytes", 24_576),
+            max_bytes=params.get("max_bytes", self._page),
             user=ctx.user_id,
         )
         return ToolOutput.success(found)
