@@ -1222,7 +1222,7 @@ async def test_what_was_cut_can_be_read_on() -> None:
             page = await rt.call(
                 "result_read", {"result_ref": outcome.result_ref, "offset": offset}, ANA
             )
-            whole += page.result["content"]
+            whole += page.result["text"]
             offset = page.result["next_offset"]
         stranger = await rt.run(
             "result_read", {"result_ref": outcome.result_ref}, make_context("ben")
