@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from wasmtime import Store
 
 _SEALABLE = hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd")
 # A write past the end of a sealed file is refused whole, up to a page of the kernel's choice.
@@ -38,6 +41,50 @@ class Capture(Protocol):
 
 def capture(cap: int) -> Capture:
     return _Sealed(cap) if _SEALABLE else _Pipe(cap)
+
+
+class Streams:
+    """The standard streams of one execution. Everything else of WASI stays closed.
+
+    Args:
+        stdout_bytes: How much of standard output is kept; 0 throws it away.
+        stderr_bytes: How much of standard error is kept.
+    """
+
+    def __init__(self, stdout_bytes: int, stderr_bytes: int) -> None:
+        self._errors = capture(stderr_bytes)
+        self._output = capture(stdout_bytes) if stdout_bytes else None
+
+    def attach(self, store: Store, request: Any) -> None:
+        """Give a store its WASI: these streams, and the request's input and environment."""
+        from wasmtime import WasiConfig
+
+        wasi = WasiConfig()
+        wasi.argv = ["tool"]
+        wasi.env = request.env
+        wasi.stderr_file = self._errors.path
+        if self._output is not None:
+            wasi.stdout_file = self._output.path
+        given = None if request.stdin is None else Input(request.stdin)
+        if given is not None:
+            wasi.stdin_file = given.path
+            given.close()  # the engine has opened it by now
+        store.set_wasi(wasi)
+        self._errors.opened()
+        if self._output is not None:
+            self._output.opened()
+
+    def stderr(self) -> bytes:
+        return self._errors.read()[0]
+
+    def stdout(self) -> tuple[bytes, bool]:
+        """What was written, and whether it was more than the cap."""
+        return (b"", False) if self._output is None else self._output.read()
+
+    def close(self) -> None:
+        for part in (self._errors, self._output):
+            if part is not None:
+                part.close()
 
 
 class Input:

@@ -33,6 +33,8 @@ class CommandRequest:
 class ModuleCommand:
     """A preview 1 command in one engine. `call` returns the exit code."""
 
+    wasi = True
+
     def __init__(
         self, engine: Engine, module: Module, current: Callable[[], Execution], stdout_bytes: int
     ) -> None:
@@ -65,6 +67,8 @@ class ModuleCommand:
 
 class ComponentCommand:
     """A component with `wasi:cli/run` in one engine. `call` returns the exit code."""
+
+    wasi = True
 
     def __init__(self, linker: Linker, component: Component, run: str, stdout_bytes: int) -> None:
         self.stdout_bytes = stdout_bytes

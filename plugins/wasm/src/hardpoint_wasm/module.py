@@ -241,15 +241,16 @@ def _bind(
     from wasmtime.component import Component, Linker
 
     component, linker = Component.deserialize_file(engine, code.path), Linker(engine)
-    if any(name.startswith("wasi:") for name in shape.imports):
+    uses_wasi = any(name.startswith("wasi:") for name in shape.imports)
+    if uses_wasi:
         linker.add_wasip2()
         wasi.Timers(engine, current).define(linker, shape.imports)
     if shape.world is not None:
         world.define_host(linker, shape.world, current)
-        return world.WorldGuest(shape.world, component, linker)
+        return world.WorldGuest(shape.world, component, linker, wasi=uses_wasi)
     if shape.run is not None:
         return ComponentCommand(linker, component, shape.run, output_bytes)
-    return typed.TypedGuest(component, linker, shape.functions)
+    return typed.TypedGuest(component, linker, shape.functions, wasi=uses_wasi)
 
 
 # workers ---------------------------------------------------------------------------------------

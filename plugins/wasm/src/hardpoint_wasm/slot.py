@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hardpoint.errors import ToolError
-from hardpoint_wasm.capture import Capture, Input, capture
+from hardpoint_wasm.capture import Streams
 from hardpoint_wasm.execution import Execution, Stopped, shared_watchdog
 from hardpoint_wasm.hardening import conversion_budget
-from hardpoint_wasm.limits import INSTANCES, LIST_ITEMS, MEMORIES, TABLES, Limits
+from hardpoint_wasm.limits import INSTANCES, LIST_ITEMS, MEMORIES, TABLES
 from hardpoint_wasm.traps import explain
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ class Worker(ABC):
 class Guest(Protocol):
     """Code loaded into the engine of one slot."""
 
+    wasi: bool
+    """Whether it uses WASI at all; what does not needs no streams."""
     stdout_bytes: int
     """How much of standard output is kept; 0 throws it away."""
 
@@ -117,75 +119,66 @@ class Slot(Worker):
         return self._execution
 
     def run(self, execution: Execution, request: Any, tool: str = "the tool") -> Any:
-        from wasmtime import Store
-
-        if self._loaded is None:
-            self._loaded = self._load(self._current)
-        engine, guest = self._loaded
-        limits, errors, output = execution.limits, capture(execution.limits.stderr_bytes), None
-        if guest.stdout_bytes:
-            output = capture(guest.stdout_bytes)
         self._execution = execution
-        store = Store(engine)
+        streams = None
         try:
-            self._prepare(store, limits, request, errors, output)
-            with execution.interruptible(engine.increment_epoch):
-                shared_watchdog().watch(execution)
-                with conversion_budget(LIST_ITEMS):
-                    answer = guest.call(store, request)
-            if execution.reason is not None:
-                raise Stopped(execution.reason)
-            store.close()
-            execution.stderr = errors.read()[0]
-            return (answer, *output.read()) if output else answer
+            if self._loaded is None:
+                self._loaded = self._load(self._current)
+            engine, guest = self._loaded
+            if guest.wasi:
+                streams = Streams(guest.stdout_bytes, execution.limits.stderr_bytes)
+            answer = self._call(engine, guest, execution, request, streams)
+            if streams is None:
+                return answer
+            execution.stderr = streams.stderr()
+            return (answer, *streams.stdout()) if guest.stdout_bytes else answer
         except ToolError:
             raise
         # The engine raises its errors and traps, host functions end in any of them.
         except (Exception, Stopped) as error:
-            store.close()
-            execution.stderr = errors.read()[0]
+            if streams is not None:
+                execution.stderr = streams.stderr()
             raise explain(error, execution, tool) from error
         finally:
-            shared_watchdog().release(execution)
-            store.close()
-            errors.close()
-            if output:
-                output.close()
+            if streams is not None:
+                streams.close()
             self._execution = None
 
-    def _prepare(
-        self, store: Store, limits: Limits, request: Any, errors: Capture, output: Capture | None
-    ) -> None:
-        from wasmtime import WasiConfig
+    def _call(
+        self,
+        engine: Engine,
+        guest: Guest,
+        execution: Execution,
+        request: Any,
+        streams: Streams | None,
+    ) -> Any:
+        from wasmtime import Store
 
-        wasi = WasiConfig()
-        wasi.argv = ["tool"]
-        stdin = getattr(request, "stdin", None)
-        wasi.env = getattr(request, "env", ())
-        wasi.stderr_file = errors.path
-        given = Input(stdin) if stdin is not None else None
-        try:
-            if given is not None:
-                wasi.stdin_file = given.path
-            if output is not None:
-                wasi.stdout_file = output.path
-            store.set_wasi(wasi)
-        finally:
-            if given is not None:
-                given.close()
-        errors.opened()
-        if output is not None:
-            output.opened()
-        store.set_limits(
-            memory_size=limits.memory,
-            table_elements=limits.table_elements,
-            instances=INSTANCES,
-            tables=TABLES,
-            memories=MEMORIES,
-        )
-        if limits.fuel is not None:
-            store.set_fuel(limits.fuel)
-        store.set_epoch_deadline(1)
+        limits, watchdog = execution.limits, shared_watchdog()
+        with Store(engine) as store:
+            if streams is not None:
+                streams.attach(store, request)
+            store.set_limits(
+                memory_size=limits.memory,
+                table_elements=limits.table_elements,
+                instances=INSTANCES,
+                tables=TABLES,
+                memories=MEMORIES,
+            )
+            if limits.fuel is not None:
+                store.set_fuel(limits.fuel)
+            # Before the execution can be stopped: a stop raises the epoch by one.
+            store.set_epoch_deadline(1)
+            with execution.interruptible(engine.increment_epoch):
+                watchdog.watch(execution)
+                try:
+                    with conversion_budget(LIST_ITEMS):
+                        answer = guest.call(store, request)
+                finally:
+                    watchdog.release(execution)
+        if execution.reason is not None:
+            raise Stopped(execution.reason)
+        return answer
 
 
 def _serve(work: queue.SimpleQueue[Callable[[], None] | None]) -> None:

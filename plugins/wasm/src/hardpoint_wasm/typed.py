@@ -95,8 +95,14 @@ class TypedGuest:
     stdout_bytes = 0
 
     def __init__(
-        self, component: Component, linker: Linker, functions: Mapping[str, Exported]
+        self,
+        component: Component,
+        linker: Linker,
+        functions: Mapping[str, Exported],
+        *,
+        wasi: bool,
     ) -> None:
+        self.wasi = wasi
         self._component, self._linker, self._functions = component, linker, functions
 
     def call(self, store: Store, request: FunctionCall) -> Any:

@@ -219,7 +219,8 @@ class WorldGuest:
 
     stdout_bytes = 0
 
-    def __init__(self, world: World, component: Component, linker: Linker) -> None:
+    def __init__(self, world: World, component: Component, linker: Linker, *, wasi: bool) -> None:
+        self.wasi = wasi
         self._world = world
         self._component = component
         self._linker = linker
