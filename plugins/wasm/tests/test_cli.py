@@ -105,6 +105,14 @@ def test_without_a_person_nothing_is_granted(hardpoint: Any) -> None:
     assert hardpoint("wasm", "grant", "tour", "workspace:notes").returncode == 3
 
 
+def test_names_of_first_party_tools_are_refused(hardpoint: Any) -> None:
+    done = hardpoint("wasm", "add", "src/tour.wasm", "--grant-nothing", "--name", "shell")
+
+    assert done.returncode == 1
+    assert "'shell'" in done.stderr
+    assert json.loads(hardpoint("wasm", "list", "--json").stdout) == []
+
+
 def test_granting_and_revoking(home: Path, hardpoint: Any) -> None:
     hardpoint("wasm", "add", "src/tour.wasm", "--grant-nothing")
 

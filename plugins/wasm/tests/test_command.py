@@ -89,6 +89,24 @@ async def test_modules_that_are_no_commands_are_refused(
         await load_and_call()
 
 
+RUN = """(component
+  (core module $m (func (export "run") (result i32) (i32.const {code})))
+  (core instance $i (instantiate $m))
+  (func $run (result (result)) (canon lift (core func $i "run")))
+  (instance $run (export "run" (func $run)))
+  (export "wasi:cli/run@0.2.0" (instance $run)))"""
+
+
+async def test_a_component_with_wasi_cli_run_is_a_command(load: Any, context: JobContext) -> None:
+    good, bad = await load(RUN.format(code=0)), await load(RUN.format(code=1))
+
+    output = await good.execute({}, context)
+
+    assert (output.result, output.meta["wasm"]["kind"]) == ("", "command")
+    with pytest.raises(ExecutionFailed, match="exit code 1"):
+        await bad.execute({}, context)
+
+
 async def test_a_memory_limit_holds_for_commands(load: Any, context: JobContext) -> None:
     grow = "(loop $x (br_if $x (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))"
     tool = await load(

@@ -195,6 +195,23 @@ def test_a_damaged_record_says_what_to_do(tmp_path: Path, text: str) -> None:
         Store(tmp_path).get("a")
 
 
+def test_a_damaged_record_does_not_hide_the_others(tmp_path: Path) -> None:
+    store = Store(tmp_path / "tools")
+    store.add(Record("a", "sha256:0", "world"))
+    (store.folder / "b.json").write_text("{")
+
+    assert [record.name for record in store.records()] == ["a"]
+
+
+def test_a_folder_that_others_can_write_is_not_trusted(tmp_path: Path) -> None:
+    store = Store(tmp_path / "tools")
+    store.add(Record("a", "sha256:0", "world"))
+    os.chmod(store.folder, 0o777)
+
+    with pytest.raises(ConfigError, match="others could change"):
+        store.records()
+
+
 def test_a_record_under_another_name_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.add(Record("a", "sha256:0", "world"))

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hardpoint.errors import SandboxError
+from hardpoint_wasm.capture import path_of
 from hardpoint_wasm.compiler import Compiler, Kind
 from hardpoint_wasm.engine import EngineSettings
 
@@ -32,7 +33,7 @@ class CodeFile:
 
     @property
     def path(self) -> str:
-        return f"/proc/self/fd/{self._descriptor}"
+        return path_of(self._descriptor)
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -272,6 +272,14 @@ def _decide(
 
 
 def _refuse_taken_names(record: Record, store: Store) -> None:
+    from hardpoint import PROTECTED_TOOL_NAMES
+
+    protected = sorted(set(record.interfaces) & PROTECTED_TOOL_NAMES)
+    if protected:
+        raise HardpointError(
+            f"{protected[0]!r} is the name of a tool that comes with Hardpoint",
+            hint="add it under another name with --name",
+        )
     for other in store.records():
         taken = sorted(set(other.interfaces) & set(record.interfaces))
         if other.name != record.name and taken:

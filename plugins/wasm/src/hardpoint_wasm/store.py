@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ from hardpoint_wasm.capabilities import Capabilities
 from hardpoint_wasm.limits import MIB
 from hardpoint_wasm.names import digest
 from hardpoint_wasm.tool import Interface, check_name
+
+logger = logging.getLogger(__name__)
 
 Status = Literal["active", "quarantined"]
 _MAX_RECORD = 2 * MIB
@@ -71,12 +74,26 @@ class Store:
         self.folder = folder
 
     def records(self) -> Sequence[Record]:
-        """Every record that can be read, by name."""
+        """Every record that can be read, by name. A damaged one is logged and left out.
+
+        Raises:
+            ConfigError: Others could change what is in the folder.
+        """
         if not self.folder.is_dir():
             return ()
-        names = sorted(entry.name for entry in self.folder.iterdir())
-        records = (self._read(name.removesuffix(".json")) for name in names if _is_record(name))
-        return tuple(record for record in records if record is not None)
+        _refuse_shared(self.folder)
+        found = []
+        for name in sorted(entry.name for entry in self.folder.iterdir()):
+            if not name.endswith(".json") or name.startswith("."):
+                continue
+            try:
+                record = self._read(name.removesuffix(".json"))
+            except ConfigError as error:
+                logger.error("%s", error)
+                continue
+            if record is not None:
+                found.append(record)
+        return tuple(found)
 
     def get(self, name: str) -> Record:
         """The record of one tool.
@@ -181,8 +198,13 @@ class Store:
         os.replace(file.name, self.folder / name)
 
 
-def _is_record(name: str) -> bool:
-    return name.endswith(".json") and not name.startswith(".")
+def _refuse_shared(folder: Path) -> None:
+    """A module is pinned by a record beside it, so nobody else may write here."""
+    status = folder.stat()
+    if hasattr(os, "geteuid") and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
+        raise ConfigError(
+            f"others could change the WebAssembly tools in {folder}", hint=f"chmod 700 {folder}"
+        )
 
 
 def _again(record: Record) -> str:
