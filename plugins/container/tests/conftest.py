@@ -23,11 +23,29 @@ from hardpoint_container.sandbox import ContainerSandbox
 SMALL = {"memory": "256m", "cpus": 2.0, "pids": 64, "tmp_size": "16m", "file_size": "32m"}
 
 
+PROGRAMS = {"podman": "podman", "bubblewrap": "bwrap"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "podman_only: bubblewrap does not promise this")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what both engines promise on both."""
+    if "engine" in metafunc.fixturenames:
+        only = metafunc.definition.get_closest_marker("podman_only")
+        metafunc.parametrize("engine", ["podman"] if only else list(PROGRAMS))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("podman") and shutil.which("podman") is None:
+    if not item.get_closest_marker("podman"):
+        return
+    engine = getattr(item, "callspec", None) and item.callspec.params.get("engine")  # type: ignore[attr-defined]
+    program = PROGRAMS[engine or "podman"]
+    if shutil.which(program) is None:
         if os.environ.get("CI"):
-            pytest.fail("CI must have Podman: see .ci/apt-packages.txt")
-        pytest.skip("Podman is not installed")
+            pytest.fail(f"CI must have {program}: see .ci/apt-packages.txt")
+        pytest.skip(f"{program} is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -47,9 +65,12 @@ def workspace() -> Iterator[Path]:
 
 
 @pytest.fixture
-def small() -> Callable[..., ContainerConfig]:
+def small(engine: str) -> Callable[..., ContainerConfig]:
     """Makes a config with limits that tests reach quickly."""
-    return lambda **changes: ContainerConfig(**{**SMALL, **changes})
+    given: dict[str, Any] = {**SMALL, "engine": engine}
+    if engine == "bubblewrap":
+        given["allow_unenforced"] = frozenset({"memory", "pids", "cpus"})
+    return lambda **changes: ContainerConfig(**{**given, **changes})
 
 
 @attrs.frozen

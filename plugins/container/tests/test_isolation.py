@@ -31,6 +31,7 @@ async def neighbour_works(kit: Any) -> None:
 # taking everything -------------------------------------------------------------------------------
 
 
+@pytest.mark.podman_only
 async def test_a_fork_bomb_ends_with_its_call(kit: Any) -> None:
     result = await kit.sh(["bash", "-c", "f(){ f|f & }; f; sleep 100"], seconds=1)
 
@@ -39,6 +40,7 @@ async def test_a_fork_bomb_ends_with_its_call(kit: Any) -> None:
     assert await kit.out("echo well; ps -e --no-headers | wc -l") == "well\n4"
 
 
+@pytest.mark.podman_only
 async def test_a_fork_bomb_in_python_ends_too(kit: Any) -> None:
     code = """
         import os
@@ -52,6 +54,7 @@ async def test_a_fork_bomb_in_python_ends_too(kit: Any) -> None:
     assert await kit.out("echo well") == "well"
 
 
+@pytest.mark.podman_only
 async def test_a_memory_bomb_loses_the_command_not_the_sandbox(kit: Any) -> None:
     await kit.out("echo kept > /tmp/state")
 
@@ -63,6 +66,7 @@ async def test_a_memory_bomb_loses_the_command_not_the_sandbox(kit: Any) -> None
     assert await kit.out("cat /tmp/state") == "kept"
 
 
+@pytest.mark.podman_only
 async def test_many_processes_that_eat_memory_spare_the_sandbox(kit: Any) -> None:
     code = """
         import os
@@ -89,10 +93,12 @@ async def test_one_file_has_a_size(kit: Any) -> None:
     assert int(result.stdout) <= 32 << 20
 
 
+@pytest.mark.podman_only
 async def test_shared_memory_and_message_queues_are_small(kit: Any) -> None:
     assert not (await kit.sh("head -c 8M /dev/zero > /dev/shm/x")).ok
 
 
+@pytest.mark.podman_only
 async def test_files_without_number_end_with_the_memory(kit: Any) -> None:
     code = "import itertools\nfor n in itertools.count(): open(f'/tmp/{n}', 'w').close()"
 
@@ -170,6 +176,7 @@ async def test_the_system_is_read_only(kit: Any) -> None:
     assert result.stdout == b""
 
 
+@pytest.mark.podman_only
 async def test_kernel_switches_and_devices_are_out_of_reach(kit: Any) -> None:
     result = await kit.sh(
         """
@@ -186,6 +193,7 @@ async def test_kernel_switches_and_devices_are_out_of_reach(kit: Any) -> None:
     }
 
 
+@pytest.mark.podman_only
 async def test_setuid_programs_give_nothing(kit: Any, workspace: Path) -> None:
     await kit.out("cp /usr/bin/id ./id; chmod 6755 ./id")
 
@@ -197,6 +205,7 @@ async def test_setuid_programs_give_nothing(kit: Any, workspace: Path) -> None:
     assert not [line for line in (await kit.out("find / -xdev -perm /6000")).split() if line]
 
 
+@pytest.mark.podman_only
 async def test_the_engine_is_not_reachable_from_inside(kit: Any) -> None:
     found = await kit.out(
         "find / -xdev -name '*.sock' -o -xdev -type s 2>/dev/null; which podman docker; true"
@@ -205,6 +214,7 @@ async def test_the_engine_is_not_reachable_from_inside(kit: Any) -> None:
     assert found == ""
 
 
+@pytest.mark.podman_only
 async def test_the_host_is_not_described(kit: Any) -> None:
     said = await kit.out("cat /proc/cmdline /proc/loadavg; ls /sys/block /sys/class; hostname")
 
@@ -266,6 +276,7 @@ async def test_ordinary_programs_still_run(kit: Any) -> None:
     assert await kit.out(["python3", str(path)]) == "thread"
 
 
+@pytest.mark.podman_only
 async def test_the_runner_cannot_be_harmed(make_kit: Any, workspace: Path) -> None:
     if os.geteuid() == 0:
         # Root without capabilities may still raise the runner's OOM score, and lose its sandbox.

@@ -18,7 +18,7 @@ from hardpoint.interfaces import Invocation
 from hardpoint_container import ContainerDomain
 from hardpoint_container.podman import OWNER
 
-pytestmark = pytest.mark.podman
+pytestmark = [pytest.mark.podman, pytest.mark.podman_only]
 
 
 async def test_a_session_is_shared_by_nobody_else(kit: Any, tmp_path: Path) -> None:

@@ -427,6 +427,7 @@ async def test_the_calls_own_limit_comes_with_output_too(kit: Any) -> None:
     assert caught.value.partial["output"] == "so far\n"
 
 
+@pytest.mark.podman_only
 async def test_output_beyond_the_memory_limit_is_explained(kit: Any) -> None:
     with pytest.raises(SandboxError, match="memory"):
         await kit.tool(shell, command=["python3", "-c", "x = bytearray(10**9)"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Coroutine
@@ -125,7 +126,6 @@ def build(state: Any, recipe: Path | None, base: bool, packages: bool, show: boo
 def shell(state: Any, workspace: Path) -> None:
     """A shell in a sandbox of its own, with the limits of the configuration."""
     from hardpoint_container.engine import SandboxSpec
-    from hardpoint_container.podman import PodmanEngine
     from hardpoint_container.session import new_name
     from hardpoint_container.workspace import survey
 
@@ -133,13 +133,11 @@ def shell(state: Any, workspace: Path) -> None:
     config = _config(state)
     ground = survey(workspace, config)
     engine = _podman(config)
-    assert isinstance(engine, PodmanEngine)
     spec = SandboxSpec(new_name(), config, ground.path, ground.uid, ground.gid)
-    command = _run(engine.command(spec, ["sh"]))
-    command.insert(2, "--tty")
-    import subprocess
-
-    sys.exit(subprocess.run(command, env=engine.environment(), check=False).returncode)
+    launch = _run(engine.launch(spec, ["sh"]))
+    command = [*launch.command[:2], "--tty", *launch.command[2:]]
+    ended = subprocess.run(command, env=launch.environment, check=False)
+    sys.exit(ended.returncode)
 
 
 @sandbox.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -18,6 +19,7 @@ import attrs
 
 from hardpoint.errors import DomainUnavailable, SandboxError
 from hardpoint.interfaces import ExecResult
+from hardpoint_container.engine import Launch
 
 LENGTHS: Final = struct.Struct(">II")
 LARGEST_FRAME: Final = 64 * 1024 * 1024
@@ -81,9 +83,7 @@ class RunnerClient(asyncio.SubprocessProtocol):
         self.facts: Mapping[str, Any] = {}
 
     @classmethod
-    async def start(
-        cls, command: Sequence[str], *, env: Mapping[str, str] | None, timeout: float
-    ) -> Self:
+    async def start(cls, launch: Launch, *, timeout: float) -> Self:
         """Start the process that holds the sandbox and wait until its runner answers.
 
         Raises:
@@ -92,10 +92,17 @@ class RunnerClient(asyncio.SubprocessProtocol):
         loop = asyncio.get_running_loop()
         try:
             transport, client = await loop.subprocess_exec(
-                cls, *command, env=env, start_new_session=True
+                cls,
+                *launch.command,
+                env=launch.environment,
+                pass_fds=launch.fds,
+                start_new_session=True,
             )
         except OSError as error:
-            raise StartFailed(f"{command[0]}: {error.strerror or error}") from error
+            raise StartFailed(f"{launch.command[0]}: {error.strerror or error}") from error
+        finally:
+            for fd in launch.fds:
+                os.close(fd)
         client._transport = transport
         client._stdin = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
         try:

@@ -152,7 +152,7 @@ class ContainerDomain(ExecutionDomain):
         gate = EgressGate(self.config.egress, self._way_out(context))
         if gate.rules.problems:
             raise SandboxError(f"[plugin.container.egress]: {'; '.join(gate.rules.problems)}")
-        folder = await gate.open()
+        folder = await gate.open(spec.uid)
         return gate, attrs.evolve(spec, gate=folder, env=gate.standins.environment())
 
     def _spec(self, key: SessionKey) -> SandboxSpec:

@@ -83,12 +83,14 @@ class EgressGate:
         self._outer: Path | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> Path:
-        """Listen; the folder that the sandbox gets to see.
+    async def open(self, user: int) -> Path:
+        """Listen; the folder that the sandbox of this user gets to see.
 
         The folder's parent keeps other users of this machine away from the socket.
         """
         self._outer = Path(tempfile.mkdtemp(prefix="hp-gate-"))
+        if os.geteuid() == 0:
+            os.chown(self._outer, user, -1)
         folder = self._outer / "g"
         folder.mkdir(mode=0o755)
         (folder / "ca.pem").write_text(self._bundle(), encoding="ascii")

@@ -43,6 +43,16 @@ class SandboxSpec:
         return {"workspace": WORKSPACE, "max_life": self.config.max_life, "gate": gate}
 
 
+@attrs.frozen
+class Launch:
+    """How the process that holds a sandbox is started."""
+
+    command: list[str]
+    environment: Mapping[str, str]
+    fds: tuple[int, ...] = ()
+    """Open files that it inherits; closed here once it runs."""
+
+
 def command_environment(spec: SandboxSpec) -> dict[str, str]:
     """The variables of every command; nothing of the host but what the config passes on."""
     config = spec.config
@@ -88,16 +98,12 @@ class Engine(ABC):
         self.config = config
 
     @abstractmethod
-    async def command(self, spec: SandboxSpec, runner: Sequence[str]) -> list[str]:
-        """The command that starts the sandbox with this runner in it.
+    async def launch(self, spec: SandboxSpec, runner: Sequence[str]) -> Launch:
+        """How to start the sandbox with this runner in it.
 
         Raises:
             DomainUnavailable: Something is missing; the hint says the one thing to do.
         """
-
-    @abstractmethod
-    def environment(self) -> dict[str, str]:
-        """The environment of that command."""
 
     @abstractmethod
     def unavailable(self, said: str) -> DomainUnavailable:

@@ -17,7 +17,13 @@ from typing import Any, ClassVar, Final
 
 from hardpoint.errors import DomainUnavailable
 from hardpoint_container.config import IMAGE, WORKSPACE, size_in_bytes
-from hardpoint_container.engine import GATE_FOLDER, Engine, SandboxSpec, command_environment
+from hardpoint_container.engine import (
+    GATE_FOLDER,
+    Engine,
+    Launch,
+    SandboxSpec,
+    command_environment,
+)
 from hardpoint_container.owner import is_alive, my_mark
 from hardpoint_container.seccomp import write_profile
 
@@ -80,7 +86,7 @@ class PodmanEngine(Engine):
 
     # starting
 
-    async def command(self, spec: SandboxSpec, runner: Sequence[str]) -> list[str]:
+    async def launch(self, spec: SandboxSpec, runner: Sequence[str]) -> Launch:
         image = await self.image_digest()
         config, open_access = spec.config, spec.config.policy == "full_access"
         nofile = _at_most_hard(resource.RLIMIT_NOFILE, config.open_files)
@@ -123,7 +129,8 @@ class PodmanEngine(Engine):
         if os.path.exists("/sys/fs/selinux/enforce"):
             # Relabelling the workspace would change the user's files.
             flags.append("--security-opt=label=disable")
-        return [self.config.podman, "run", *flags, "--entrypoint=", image, *runner]
+        command = [self.config.podman, "run", *flags, "--entrypoint=", image, *runner]
+        return Launch(command, self.environment())
 
     def labels(self, spec: SandboxSpec) -> dict[str, str]:
         return {LABEL: "1", OWNER: my_mark(), **spec.labels}

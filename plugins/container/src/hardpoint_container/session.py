@@ -64,11 +64,9 @@ class Session:
             DomainUnavailable: It cannot be started.
             SandboxError: This machine cannot enforce a limit; the hint says how to allow that.
         """
-        command = await engine.command(spec, runner_arguments(spec.expected()))
+        launch = await engine.launch(spec, runner_arguments(spec.expected()))
         try:
-            client = await RunnerClient.start(
-                command, env=engine.environment(), timeout=spec.config.start_timeout
-            )
+            client = await RunnerClient.start(launch, timeout=spec.config.start_timeout)
         except StartFailed as failed:
             await engine.remove(spec.name)
             raise engine.unavailable(str(failed)) from failed
