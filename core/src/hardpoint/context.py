@@ -117,8 +117,10 @@ class Services(Protocol):
     def clock(self) -> Any:
         """`now()` in unix seconds, `monotonic()`."""
 
-    def store(self, namespace: str, migrations: Sequence[str] = ()) -> Any:
-        """Tables of one namespace in the core's database."""
+    def store(
+        self, namespace: str, migrations: Sequence[str] = (), *, durable: bool = False
+    ) -> Any:
+        """Tables of one namespace in the core's database; `durable` ones survive a power cut."""
 
     def http(
         self, bindings: Sequence[Any] = (), **options: Any

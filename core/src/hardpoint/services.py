@@ -64,8 +64,10 @@ class CoreServices:
         """The memory workspace that a plugin registered, or None."""
         return next(iter(self.extensions("workspace").values()), None)
 
-    def store(self, namespace: str, migrations: Sequence[str] = ()) -> Any:
-        return self._store.namespace(namespace, migrations)
+    def store(
+        self, namespace: str, migrations: Sequence[str] = (), *, durable: bool = False
+    ) -> Any:
+        return self._store.namespace(namespace, migrations, durable=durable)
 
     def extensions(self, kind: str) -> Mapping[str, Any]:
         return self._core.plugins.extension(kind)

@@ -95,6 +95,10 @@ class Workspace(ABC):
         self, user_id: str, path: str, content: str, *, append: bool = False
     ) -> None: ...
 
+    async def describe(self, user_id: str, path: str) -> Mapping[str, Any]:
+        """What the workspace knows about a document: `updated` (unix time), `version` …"""
+        return {}
+
     @abstractmethod
     async def list(self, user_id: str, prefix: str = "") -> Sequence[str]: ...
 

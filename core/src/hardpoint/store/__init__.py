@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
 from hardpoint.errors import ConfigError, HardpointError
 
@@ -28,6 +28,7 @@ T = TypeVar("T")
 VERSIONS = """CREATE TABLE IF NOT EXISTS hardpoint_namespaces (
     name TEXT NOT NULL PRIMARY KEY, version BIGINT NOT NULL
 )"""
+_POSTGRESQL = re.compile(r"postgres(ql)?(\+\w+)?://")
 NAMESPACE_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}\Z")
 
 
@@ -160,6 +161,11 @@ class Store:
             # Inside another transaction this one may still be rolled back.
             self._ready.add(name)
 
+    @property
+    def dialect(self) -> Literal["sqlite", "postgresql"]:
+        """Which database it is, for what only one of them can do."""
+        return "postgresql" if _POSTGRESQL.match(str(self.location)) else "sqlite"
+
     def __str__(self) -> str:
         # A URL may carry a password.
         return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", str(self.location))
@@ -182,6 +188,11 @@ class Namespace:
         self.name = name
         self._migrations = migrations
         self._durable = durable
+
+    @property
+    def dialect(self) -> Literal["sqlite", "postgresql"]:
+        """Which database it is in; a namespace may choose its migrations by it."""
+        return self.store.dialect
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -213,7 +224,7 @@ class Namespace:
 
 def _open(location: str | Path, timeout: float) -> Backend:
     text = str(location)
-    if re.match(r"postgres(ql)?(\+\w+)?://", text):
+    if _POSTGRESQL.match(text):
         from hardpoint.store.postgresql import PostgresqlBackend
 
         return PostgresqlBackend(text, timeout)
