@@ -10,12 +10,12 @@ from typing import Any
 import attrs
 
 from hardpoint.config import Config, ToolConfig
+from hardpoint.entries import Entry
 from hardpoint.errors import ConfigError, DomainUnavailable, ToolError
 from hardpoint.interfaces import ExecutionDomain
 from hardpoint.limits import ToolRateLimitConfig
 from hardpoint.plugins import HookFunction, PluginManager
 from hardpoint.policy.rules import BoundRule, Rule, bind_rule, rules_for
-from hardpoint.registry import Entry
 from hardpoint.tools import (
     ALL_EFFECTS,
     ApprovalRequirement,

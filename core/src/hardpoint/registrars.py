@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
+from hardpoint.entries import as_tool
 from hardpoint.errors import NameTaken, RegistrationError
 from hardpoint.interfaces import (
     Approver,
@@ -24,7 +25,7 @@ from hardpoint.interfaces import (
     Toolset,
     Workspace,
 )
-from hardpoint.registry import ToolRegistry, as_tool
+from hardpoint.registry import ToolRegistry
 from hardpoint.tools import Tool, ToolDomain
 
 T = TypeVar("T")

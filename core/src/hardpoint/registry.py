@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
-import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
+from hardpoint.entries import Dropped, Entry, as_tool, entry_of, usable
 from hardpoint.errors import (
-    HardpointError,
     NameTaken,
     ProtectedName,
     RegistrationError,
-    SchemaError,
 )
 from hardpoint.interfaces.installers import WasmToolRegistration
 from hardpoint.interfaces.toolsets import Toolset
 from hardpoint.protected import PROTECTED_OWNERS, canonical_name
-from hardpoint.schema import lint
 from hardpoint.search import ToolIndex
 from hardpoint.seed_groups import group_function
-from hardpoint.tools import FunctionTool, Tool, ToolDefinition, ToolDomain, tool
+from hardpoint.tools import Tool, ToolDefinition, ToolDomain
 
 logger = logging.getLogger(__name__)
 
 APPLICATION: Final = "application"
 """The owner of what the host program registers itself."""
-
-# What MCP allows; providers with narrower rules get mapped names (see `providers`).
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-
-
-@attrs.frozen(slots=False)
-class Entry:
-    """One registered tool."""
-
-    name: str
-    owner: str
-    definition: ToolDefinition
-    toolset: Toolset | None = None
-    _tool: Tool | None = None
-
-    @property
-    def tool(self) -> Tool:
-        if self._tool is not None:
-            return self._tool
-        assert self.toolset is not None
-        return self.toolset.get_tool(self.name)
 
 
 @attrs.frozen
@@ -63,12 +38,10 @@ class RegistryChange:
 
 
 @attrs.frozen
-class Dropped:
-    """A definition of a toolset that could not be registered."""
-
-    toolset: str
-    name: str
-    reason: str
+class _OwnedToolset:
+    toolset: Toolset
+    owner: str
+    prefix: str
 
 
 Listener = Callable[[RegistryChange], None]
@@ -98,7 +71,7 @@ class ToolRegistry:
         self._rate_limiter = rate_limiter
         self._entries: dict[str, Entry] = {}
         self._canonical: dict[str, str] = {}
-        self._toolsets: dict[str, tuple[Toolset, str]] = {}
+        self._toolsets: dict[str, _OwnedToolset] = {}
         self._lock = threading.RLock()
         self._listeners: list[Listener] = []
         self._sorted: tuple[int, list[str]] | None = None
@@ -132,7 +105,11 @@ class ToolRegistry:
         return known[1].copy()
 
     def all(self) -> Sequence[Tool]:
-        """The tools, sorted by name."""
+        """The tools, sorted by name.
+
+        Raises:
+            ExternalService: A toolset does not have what it lists.
+        """
         return [entry.tool for entry in self.entries()]
 
     def entries(self) -> Sequence[Entry]:
@@ -171,7 +148,9 @@ class ToolRegistry:
 
     def close_names(self, name: str, *, limit: int = 3) -> tuple[str, ...]:
         """Registered names that look like this one."""
-        by_canonical = dict(self._canonical)
+        import difflib
+
+        by_canonical = self._canonical.copy()
         wanted = canonical_name(name)
         near = difflib.get_close_matches(wanted, by_canonical, n=limit, cutoff=0.6)
         if wanted in by_canonical:
@@ -232,30 +211,9 @@ class ToolRegistry:
         Raises:
             RegistrationError: As for `register`, apart from names taken meanwhile.
         """
-        definition = made.definition()
-        name = prefix + definition.name
-        self._check_name(name, owner)
-        problems = lint(definition.parameters)
-        if problems:
-            raise SchemaError(name, problems, owner=owner)
-        takes_context = getattr(getattr(made, "signature", None), "context_parameter", None)
-        elsewhere = definition.domain != ToolDomain.ORCHESTRATOR
-        if isinstance(made, FunctionTool) and elsewhere and not takes_context:
-            raise RegistrationError(
-                name,
-                f"{name!r} is a plain function and would run in this process,"
-                f" not in {definition.domain!r}",
-                owner=owner,
-                hint="write a Tool that works through context.sandbox",
-            )
-        self._refuse_taken(name, owner)
-        original = definition.name if prefix else definition.original_name
-        return Entry(
-            name,
-            owner,
-            attrs.evolve(definition, name=name, owner=owner, original_name=original),
-            tool=made,
-        )
+        entry = entry_of(made, owner=owner, prefix=prefix, protect=self.protect)
+        self._refuse_taken(entry.name, owner)
+        return entry
 
     def unregister(self, name: str, *, owner: str = APPLICATION) -> bool:
         """Remove a tool of this owner; False when there is none.
@@ -274,7 +232,9 @@ class ToolRegistry:
                 raise RegistrationError(
                     name, f"{name!r} belongs to {entry.owner}, not to {owner}", owner=entry.owner
                 )
-            self._drop(name)
+            del self._entries[name]
+            del self._canonical[canonical_name(name)]
+            self.version += 1
         self._tell(RegistryChange(removed=(name,)))
         return True
 
@@ -283,21 +243,16 @@ class ToolRegistry:
         if not names:
             return
         with self._lock:
-            gone = tuple(name for name in self.list() if name not in names)
-            for name in gone:
-                self._drop(name)
+            gone = self._remove(lambda entry: entry.name not in names)
         if gone:
             self._tell(RegistryChange(removed=gone))
 
     def remove_owner(self, owner: str) -> None:
         """Remove everything that one owner registered; for plugins that are switched off."""
         with self._lock:
-            for toolset_name, (_, by) in list(self._toolsets.items()):
-                if by == owner:
-                    del self._toolsets[toolset_name]
-            gone = tuple(sorted(n for n, entry in self._entries.items() if entry.owner == owner))
-            for name in gone:
-                self._drop(name)
+            for name in [n for n, owned in self._toolsets.items() if owned.owner == owner]:
+                del self._toolsets[name]
+            gone = self._remove(lambda entry: entry.owner == owner)
         if gone:
             self._tell(RegistryChange(removed=gone))
 
@@ -322,31 +277,36 @@ class ToolRegistry:
         Raises:
             NameTaken: Another toolset has this name.
         """
+        definitions = toolset.definitions()
         with self._lock:
             if toolset.name in self._toolsets:
-                raise NameTaken(toolset.name, owner=self._toolsets[toolset.name][1], by=owner)
-            self._toolsets[toolset.name] = (toolset, owner)
-        self.replace(toolset, toolset.definitions())
+                raise NameTaken(toolset.name, owner=self._toolsets[toolset.name].owner, by=owner)
+            self._toolsets[toolset.name] = _OwnedToolset(toolset, owner, prefix)
+        self.replace(toolset, definitions)
 
     def replace(self, toolset: Toolset, definitions: Sequence[ToolDefinition]) -> None:
         """Make these the tools of a toolset, all at once, and tell the listeners what changed.
 
         A definition that clashes or cannot be used drops only itself; see `dropped`.
+
+        Raises:
+            RegistrationError: The toolset is not registered here.
         """
         with self._lock:
-            if toolset.name not in self._toolsets:
+            owned = self._toolsets.get(toolset.name)
+            if owned is None or owned.toolset is not toolset:
                 raise RegistrationError(
                     toolset.name, f"toolset {toolset.name!r} is not registered here"
                 )
-            owner = self._toolsets[toolset.name][1]
-            before = {
-                name: entry for name, entry in self._entries.items() if entry.toolset is toolset
-            }
-            for name in before:
-                self._drop(name)
-            after, dropped = self._adopt(toolset, owner, definitions)
-            others = tuple(d for d in self.dropped if d.toolset != toolset.name)
-            self.dropped = others + tuple(dropped)
+            before = {n: entry for n, entry in self._entries.items() if entry.toolset is toolset}
+            others = {n: entry for n, entry in self._entries.items() if n not in before}
+            taken = {canonical_name(name): entry.owner for name, entry in others.items()}
+            after, dropped = usable(
+                definitions, toolset, owned.owner, owned.prefix, taken, protect=self.protect
+            )
+            # Whoever reads without the lock sees all of the old tools or all of the new ones.
+            self._set_entries(others | after)
+            self.dropped = (*(d for d in self.dropped if d.toolset != toolset.name), *dropped)
             change = RegistryChange(
                 added=tuple(sorted(after.keys() - before.keys())),
                 removed=tuple(sorted(before.keys() - after.keys())),
@@ -359,43 +319,19 @@ class ToolRegistry:
         if change != RegistryChange():
             self._tell(change)
 
-    def _adopt(
-        self, toolset: Toolset, owner: str, definitions: Sequence[ToolDefinition]
-    ) -> tuple[dict[str, Entry], Sequence[Dropped]]:
-        adopted: dict[str, Entry] = {}
-        dropped: list[Dropped] = []
-        for definition in definitions:
-            try:
-                self._check_name(definition.name, owner)
-                self._refuse_taken(definition.name, f"{owner} ({toolset.name})")
-                problems = lint(definition.parameters)
-                if problems:
-                    raise SchemaError(definition.name, problems, owner=owner)
-            except RegistrationError as error:
-                logger.warning("toolset %s: %s", toolset.name, error)
-                dropped.append(Dropped(toolset.name, definition.name, str(error)))
-                continue
-            named = attrs.evolve(definition, owner=definition.owner or owner)
-            entry = Entry(definition.name, owner, named, toolset=toolset)
-            self._put(entry)
-            adopted[definition.name] = entry
-        return adopted, dropped
-
     def unregister_toolset(self, toolset: Toolset) -> None:
         """Remove a toolset and its tools; a running call keeps its tool."""
         with self._lock:
-            if self._toolsets.pop(toolset.name, None) is None:
+            owned = self._toolsets.get(toolset.name)
+            if owned is None or owned.toolset is not toolset:
                 return
-            gone = tuple(
-                sorted(n for n, entry in self._entries.items() if entry.toolset is toolset)
-            )
-            for name in gone:
-                self._drop(name)
+            del self._toolsets[toolset.name]
+            gone = self._remove(lambda entry: entry.toolset is toolset)
         self._tell(RegistryChange(removed=gone))
 
     def toolsets(self) -> Mapping[str, Toolset]:
         with self._lock:
-            return {name: toolset for name, (toolset, _) in sorted(self._toolsets.items())}
+            return {name: self._toolsets[name].toolset for name in sorted(self._toolsets)}
 
     # events ------------------------------------------------------------------------------------
 
@@ -447,19 +383,6 @@ class ToolRegistry:
 
     # inside ------------------------------------------------------------------------------------
 
-    def _check_name(self, name: str, owner: str) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise RegistrationError(
-                str(name),
-                f"{name!r} is not a tool name: 1 to 128 letters, digits, '_', '-' or '.'",
-                owner=owner,
-            )
-        canonical = canonical_name(name)
-        if self.protect and canonical in PROTECTED_OWNERS:
-            provider = PROTECTED_OWNERS[canonical]
-            if provider != owner or canonical != name:
-                raise ProtectedName(name, owner=provider or "hardpoint", by=owner)
-
     def _refuse_taken(self, name: str, by: str) -> None:
         taken = self._canonical.get(canonical_name(name))
         if taken is not None:
@@ -470,25 +393,13 @@ class ToolRegistry:
         self._canonical[canonical_name(entry.name)] = entry.name
         self.version += 1
 
-    def _drop(self, name: str) -> None:
-        del self._entries[name]
-        del self._canonical[canonical_name(name)]
+    def _remove(self, is_gone: Callable[[Entry], bool]) -> tuple[str, ...]:
+        gone = sorted(name for name, entry in self._entries.items() if is_gone(entry))
+        if gone:
+            self._set_entries({n: e for n, e in self._entries.items() if not is_gone(e)})
+        return tuple(gone)
+
+    def _set_entries(self, entries: dict[str, Entry]) -> None:
+        self._entries = entries
+        self._canonical = {canonical_name(name): name for name in entries}
         self.version += 1
-
-
-def as_tool(tool_or_function: Any) -> Tool:
-    """A tool as it is, a function as a tool.
-
-    Raises:
-        HardpointError: It is neither.
-    """
-    if isinstance(tool_or_function, Tool):
-        return tool_or_function
-    if isinstance(tool_or_function, type) and issubclass(tool_or_function, Tool):
-        raise HardpointError(
-            f"{tool_or_function.__name__} is a class; register an instance",
-            hint=f"registry.register({tool_or_function.__name__}())",
-        )
-    if callable(tool_or_function):
-        return tool(tool_or_function)
-    raise HardpointError(f"{tool_or_function!r} is neither a Tool nor a function")
