@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from hardpoint._call import run_call
 from hardpoint._clean import Cleaner
 from hardpoint._core import Core
 from hardpoint._leaks import Leaks
@@ -134,7 +135,13 @@ def build(parts: Parts) -> Core:
         origin=parts.origin,
     )
     core.services = CoreServices(
-        core, store=store, results=results, audit=audit, secrets=secrets, client=parts.http_client
+        core,
+        store=store,
+        results=results,
+        audit=audit,
+        secrets=secrets,
+        run_root=run_call,
+        client=parts.http_client,
     )
     _register_own_tools(registry, results, config)
     if parts.installed_plugins:

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hardpoint._clean import Cleaner
 from hardpoint._plan import Plan, make_plan
@@ -22,12 +22,7 @@ from hardpoint.plugins import PluginManager
 from hardpoint.policy.loops import LoopGuard
 from hardpoint.policy.rules import Rule
 from hardpoint.registry import ToolRegistry
-from hardpoint.services import CallServices, CoreServices
 from hardpoint.tools import ToolDefinition
-
-if TYPE_CHECKING:
-    from hardpoint._call import Call
-    from hardpoint.calls import CallOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +67,8 @@ class Core:
         self.deadlines = Deadlines()
         self.loops = LoopGuard(config.policy.loop_guard, clock.monotonic)
         self.orchestrator = OrchestratorDomain()
-        self.services: CoreServices
-        """Set by the runtime, which builds the services around this object."""
+        self.services: Any = None
+        """The `CoreServices`; set by the runtime, which builds them around this object."""
         self._plans: dict[str, tuple[int, Plan]] = {}
         self._gate = asyncio.Semaphore(config.limits.concurrency)
         self._tool_gates: dict[str, asyncio.Semaphore] = {}
@@ -156,14 +151,12 @@ class Core:
 
     # places ------------------------------------------------------------------------------------
 
-    async def take_place(self, call: Call) -> Sequence[asyncio.Semaphore]:
+    async def take_place(self, plan: Plan, ancestors: Sequence[str]) -> Sequence[asyncio.Semaphore]:
         """Wait for a place among the running calls; give it back with `leave_place`.
 
         A nested call uses the place of its root, and of an ancestor that runs the same tool.
         """
-        plan = call.plan
         gates: list[asyncio.Semaphore] = []
-        ancestors = list(_ancestors(call))
         if not ancestors:
             gates.append(self._gate)
         if plan.config.concurrency is not None and plan.entry.name not in ancestors:
@@ -200,38 +193,6 @@ class Core:
             rule.decision == "deny" and rule.is_unconditional and rule.names(name)
             for rule in self.rules
         )
-
-    # small answers -----------------------------------------------------------------------------
-
-    def pattern_for(self, call: Call) -> str:
-        """What a `session` or `always` answer to this call is remembered for."""
-        name = call.plan.entry.name
-        shown = []
-        for subject in call.subjects:
-            value = subject.value if isinstance(subject.value, str) else " ".join(subject.value)
-            shown.append(f"{subject.operation} {value}".strip())
-        return f"{name}({'; '.join(shown)})" if shown else name
-
-    def services_of(self, call: Call) -> CallServices:
-        return CallServices(self.services, call)
-
-    def record_decided(self, call: Call) -> None:
-        self.recorder.decided(call)
-
-    def record_finished(self, call: Call, outcome: CallOutcome) -> None:
-        self.recorder.finished(call, outcome)
-
-    def cancelled(self, call: Call, error: BaseException) -> None:
-        """A call was cancelled; it still leaves its record."""
-        self.recorder.cancelled(call, error)
-
-
-def _ancestors(call: Call) -> Iterator[str]:
-    """The names of the tools whose calls led to this one."""
-    handle = call.context.handle
-    while handle is not None:
-        yield handle.state.plan.entry.name
-        handle = handle.parent
 
 
 def _cannot_open(thing: Any, what: str, error: BaseException) -> ToolError:

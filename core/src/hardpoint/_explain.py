@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hardpoint._call import Call, canonicalise, coerce, find, preview
+from hardpoint._call import canonicalise, coerce, find, preview
+from hardpoint._core import Core
+from hardpoint._state import Call
 from hardpoint.calls import ToolCall
 from hardpoint.context import JobContext
 from hardpoint.redaction import redact_params
-
-if TYPE_CHECKING:
-    from hardpoint._core import Core
 
 
 async def explain(core: Core, request: ToolCall, context: JobContext) -> dict[str, Any]:

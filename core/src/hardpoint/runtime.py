@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
 from hardpoint import _build
-from hardpoint._call import Watch, run_call
+from hardpoint._call import run_call
 from hardpoint._core import Core
+from hardpoint._state import Watch
 from hardpoint.calls import CallOutcome, ToolCall
 from hardpoint.config import Config, PolicyConfig
 from hardpoint.context import JobContext, Origin
@@ -221,7 +222,7 @@ class Runtime:
 
     async def stream(
         self, tool: str | ToolCall, params: Any = None, context: JobContext | None = None
-    ) -> AsyncIterator[Progress | Part | CallOutcome]:
+    ) -> AsyncGenerator[Progress | Part | CallOutcome, None]:
         """The reports and parts of a call as they come, then its outcome.
 
         Leaving the iteration early cancels the call.
@@ -346,13 +347,11 @@ class Runtime:
 
     def usage(self, tool: str, user_id: str | None = None) -> Usage:
         """What was counted for a tool; of one user, or of all together."""
-        rows = [
-            row for row in self.counted() if row[1] == tool and user_id in (None, row[0])
-        ]
+        rows = [row for row in self.counted() if row[1] == tool and user_id in (None, row[0])]
         return Usage(sum(row[2] for row in rows), sum(row[3] for row in rows))
 
     def counted(self) -> Sequence[tuple[str, str, int, int]]:
-        """User, tool, calls of the last minute and of the last hour, as far as the backend tells."""
+        """User, tool, calls of the last minute and of the last hour, as the backend tells them."""
         usage = getattr(self._core.limiter, "usage", None)
         return list(usage()) if usage is not None else []
 

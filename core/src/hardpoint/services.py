@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hardpoint._core import Core
 from hardpoint.calls import CallOutcome, ToolCall
 from hardpoint.context import JobContext
 from hardpoint.errors import HardpointError, NotAuthorized
 from hardpoint.parts import ToolOutput
 
 if TYPE_CHECKING:
-    from hardpoint._call import Call
-    from hardpoint._core import Core
     from hardpoint.net import Binding, HttpRequest, PinnedClient
+
+RunRoot = Callable[[Core, ToolCall, JobContext], Awaitable[CallOutcome]]
+RunNested = Callable[[str, Mapping[str, Any]], Awaitable[CallOutcome]]
 
 
 class CoreServices:
@@ -28,9 +30,11 @@ class CoreServices:
         results: Any,
         audit: Any,
         secrets: Any,
+        run_root: RunRoot,
         client: PinnedClient | None = None,
     ) -> None:
         self._core = core
+        self._run_root = run_root
         self._store = store
         self.results = results
         self.audit = audit
@@ -122,11 +126,9 @@ class CoreServices:
                 "a call needs its caller",
                 hint="pass parent=context, the context that you were given",
             )
-        if parent.handle is None:
-            from hardpoint._call import run_call
-
-            return await run_call(self._core, ToolCall(tool, dict(params)), parent)
-        return await _run_nested(self._core, parent.handle.state, tool, params)
+        if parent.handle is not None:
+            return await parent.handle.services.run(tool, params)
+        return await self._run_root(self._core, ToolCall(tool, dict(params)), parent)
 
     async def call(
         self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None
@@ -140,9 +142,10 @@ class CoreServices:
 class CallServices:
     """The services of one running call. What it calls has its caller's rights and no more."""
 
-    def __init__(self, services: CoreServices, call: Call) -> None:
+    def __init__(self, services: CoreServices, caller: JobContext, run_nested: RunNested) -> None:
         self._services = services
-        self._call = call
+        self._caller = caller
+        self._run_nested = run_nested
         # A synchronous body runs on a thread of its own; this is where its calls must go.
         self._loop = asyncio.get_running_loop()
 
@@ -150,14 +153,14 @@ class CallServices:
         return getattr(self._services, name)
 
     def http(self, bindings: Sequence[Binding] = (), **options: Any) -> PinnedClient:
-        options.setdefault("user_id", self._call.context.user_id)
+        options.setdefault("user_id", self._caller.user_id)
         return self._services.http(bindings, **options)
 
     async def run(
         self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None
     ) -> CallOutcome:
         # The running call decides whose rights count, whatever context was handed in.
-        return await _run_nested(self._call.core, self._call, tool, params)
+        return await self._run_nested(tool, params)
 
     async def call(
         self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None
@@ -167,15 +170,3 @@ class CallServices:
     def call_sync(self, tool: str, params: Mapping[str, Any]) -> ToolOutput:
         """`call` from a synchronous tool, which runs on a thread."""
         return asyncio.run_coroutine_threadsafe(self.call(tool, params), self._loop).result()
-
-
-async def _run_nested(
-    core: Core, parent: Call, tool: str, params: Mapping[str, Any]
-) -> CallOutcome:
-    from hardpoint._call import bind, run_call
-
-    if parent.family is None:
-        raise HardpointError("a canonicaliser starts nothing; call other tools from the body")
-    context = bind(parent)
-    request = ToolCall(tool, dict(params))
-    return await run_call(core, request, context, family=parent.family)

@@ -96,6 +96,15 @@ class Budgets:
                     if held or used[dimension]:
                         _add(transaction, name, dimension, used[dimension], -held)
 
+    def refund(self, reservation: Reservation) -> None:
+        """Give back what was held for a call that was cancelled; the call itself stays counted."""
+        with self._tables.transaction() as transaction:
+            for name in reservation.accounts:
+                for dimension, held in reservation.amounts.items():
+                    if held:
+                        used = held if dimension == "calls" else 0
+                        _add(transaction, name, dimension, used, -held)
+
     def list(self, context: JobContext) -> Sequence[Account]:
         """The accounts that a caller's calls are booked in."""
         found: list[Account] = []

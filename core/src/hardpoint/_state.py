@@ -1,0 +1,143 @@
+"""One call on its way: what is known of it between the steps. The steps are in `_call`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from hardpoint._core import Core
+from hardpoint._family import Family
+from hardpoint._plan import Plan
+from hardpoint.calls import ToolCall, call_digest
+from hardpoint.context import JobContext
+from hardpoint.errors import ToolError
+from hardpoint.interfaces import LimitRequest
+from hardpoint.parts import Part, ToolOutput
+from hardpoint.policy.loops import Key
+from hardpoint.policy.verdict import PolicyVerdict
+from hardpoint.redaction import redact_params
+from hardpoint.tools import ApprovalRequirement, Subject
+
+_numbers = itertools.count(1)
+ALLOWED = PolicyVerdict("allow")
+
+
+@attrs.define(eq=False)
+class Watch:
+    """Who follows a call while it runs, and what it gave out early."""
+
+    progress: Any = None
+    emitted: Any = None
+    parts: list[Part] = attrs.field(factory=list)
+    room: int = 1_000_000
+
+    def emit(self, part: Part) -> None:
+        size = sum(len(v) for v in attrs.asdict(part).values() if isinstance(v, str | bytes))
+        if size <= self.room:
+            self.room -= size
+            self.parts.append(part)
+        if self.emitted is not None:
+            self.emitted(part)
+
+
+class Call:
+    """One call on its way."""
+
+    __slots__ = (
+        "canonical",
+        "context",
+        "core",
+        "decided_written",
+        "digest",
+        "effects",
+        "error",
+        "family",
+        "id",
+        "judged",
+        "limits",
+        "notes",
+        "outcome_extra",
+        "output",
+        "params",
+        "partial",
+        "plan",
+        "request",
+        "requirement",
+        "reservation",
+        "started",
+        "subjects",
+        "verdict",
+        "watch",
+    )
+
+    def __init__(
+        self,
+        core: Core,
+        request: ToolCall,
+        context: JobContext,
+        family: Family | None,
+        watch: Watch | None,
+    ) -> None:
+        self.core = core
+        self.request = request
+        self.context = context
+        self.family = family
+        self.watch = watch
+        self.id = request.id or f"call_{core.boot_id}_{next(_numbers)}"
+        self.started = time.perf_counter()
+        self.params: dict[str, Any] = request.params
+        self.plan: Plan = None  # type: ignore[assignment]  # set by `find`, before all else
+        self.subjects: tuple[Subject, ...] = ()
+        self.effects: Any = ()
+        self.requirement = ApprovalRequirement.NEVER
+        self.limits: list[LimitRequest] = []
+        self.verdict = ALLOWED
+        self.judged: str | None = None
+        """What the policy said, before earlier answers and people."""
+        self.digest: str | None = None
+        self.reservation: Any = None
+        self.decided_written = False
+        self.notes: list[str] = []
+        self.output: ToolOutput | None = None
+        self.partial: ToolOutput | None = None
+        self.error: ToolError | None = None
+        self.outcome_extra: dict[str, Any] = {}
+
+    def make_digest(self) -> str:
+        """What the approval of this call belongs to."""
+        plan = self.plan
+        return call_digest(
+            plan.entry.name,
+            plan.definition.hash,
+            self.params,
+            plan.domain_name,
+            self.context.user_id,
+        )
+
+    @property
+    def ancestors(self) -> Sequence[str]:
+        """The names of the tools whose calls led to this one, the nearest first."""
+        names: list[str] = []
+        handle = self.context.handle
+        while handle is not None:
+            names.append(handle.state.plan.entry.name)
+            handle = handle.parent
+        return names
+
+    @property
+    def loop_key(self) -> Key:
+        """What makes two calls the same one for the loop guard."""
+        asked = json.dumps(self.request.params, sort_keys=True, default=repr)
+        return self.context.user_id, self.context.session_id, self.request.tool, asked
+
+    @property
+    def redacted(self) -> ToolCall:
+        """The call as observers and records may see it."""
+        sensitive = self.plan.sensitive if self.plan is not None else ()
+        params = self.params if isinstance(self.params, dict) else {}
+        return ToolCall(self.request.tool, redact_params(params, sensitive), self.id)
