@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hardpoint import Tool
+    from hardpoint.interfaces import Workspace
     from hardpoint_builtin.clock import TimeTool
     from hardpoint_builtin.config import BuiltinConfig
     from hardpoint_builtin.echo import EchoTool
     from hardpoint_builtin.http import HttpTool
     from hardpoint_builtin.json_tool import JsonTool
+    from hardpoint_builtin.memory import (
+        MemoryReadTool,
+        MemorySearchTool,
+        MemoryTreeTool,
+        MemoryWorkspace,
+        MemoryWriteTool,
+    )
     from hardpoint_builtin.web_fetch import WebFetchTool
 
 # Name to module.
@@ -20,6 +28,11 @@ _EXPORTS = {
     "EchoTool": "echo",
     "HttpTool": "http",
     "JsonTool": "json_tool",
+    "MemoryReadTool": "memory",
+    "MemorySearchTool": "memory",
+    "MemoryTreeTool": "memory",
+    "MemoryWorkspace": "memory",
+    "MemoryWriteTool": "memory",
     "TimeTool": "clock",
     "WebFetchTool": "web_fetch",
 }
@@ -29,9 +42,15 @@ __all__ = [
     "EchoTool",
     "HttpTool",
     "JsonTool",
+    "MemoryReadTool",
+    "MemorySearchTool",
+    "MemoryTreeTool",
+    "MemoryWorkspace",
+    "MemoryWriteTool",
     "TimeTool",
     "WebFetchTool",
     "builtin_tools",
+    "memory_tools",
 ]
 
 
@@ -40,6 +59,12 @@ def builtin_tools(config: BuiltinConfig | None = None) -> list[Tool]:
     bindings = config.bindings() if config is not None else ()
     plain = [_tool(name) for name in ("EchoTool", "TimeTool", "JsonTool", "WebFetchTool")]
     return [*plain, _tool("HttpTool", bindings)]
+
+
+def memory_tools(workspace: Workspace | None = None) -> list[Tool]:
+    """The memory tools, over this workspace or the one that a plugin registered."""
+    names = ("MemorySearchTool", "MemoryReadTool", "MemoryWriteTool", "MemoryTreeTool")
+    return [_tool(name, workspace) for name in names]
 
 
 def _tool(name: str, *arguments: Any) -> Tool:

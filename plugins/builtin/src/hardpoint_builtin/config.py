@@ -39,10 +39,32 @@ class Credential:
 
 
 @attrs.frozen
+class EmbeddingsConfig:
+    """The model that lets memory find by meaning."""
+
+    provider: str | None = None
+    """`local`, `endpoint`, another plugin's, or `none`; absent: the only one that is registered."""
+    url: str | None = None
+    """Of an OpenAI-compatible endpoint, to its end: `https://api.example.com/v1/embeddings`."""
+    model: str | None = None
+    dimension: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
+    )
+    """Sent along, for models that can shorten their vectors."""
+    secret: str | None = None
+    """The key's name in a secret store, `system:NAME`."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.provider == "endpoint" and not (self.url and self.model):
+            raise ValueError('embeddings: provider = "endpoint" needs url and model')
+
+
+@attrs.frozen
 class BuiltinConfig:
     """What the operator can say about the first tools."""
 
     credentials: tuple[Credential, ...] = ()
+    embeddings: EmbeddingsConfig = EmbeddingsConfig()
 
     def bindings(self) -> list[Binding]:
         return [credential.binding() for credential in self.credentials]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hardpoint import hookimpl
-from hardpoint_builtin import BuiltinConfig, builtin_tools
+from hardpoint_builtin import BuiltinConfig, builtin_tools, memory_tools
 
 HARDPOINT_API = 1
 
@@ -17,5 +17,21 @@ def hardpoint_config_type() -> type:
 
 @hookimpl
 def hardpoint_register_tools(registry: Any, config: BuiltinConfig) -> None:
-    for tool in builtin_tools(config):
+    for tool in (*builtin_tools(config), *memory_tools()):
         registry.register(tool)
+
+
+@hookimpl
+def hardpoint_register_extensions(registry: Any, config: BuiltinConfig) -> None:
+    from hardpoint_builtin.memory import MemoryWorkspace
+
+    embeddings = config.embeddings
+    if embeddings.provider == "local":
+        from hardpoint_builtin.embeddings.local import LocalEmbeddings
+
+        registry.register("embedding_provider", "local", LocalEmbeddings())
+    if embeddings.url is not None and embeddings.model is not None:
+        from hardpoint_builtin.embeddings.endpoint import EndpointEmbeddings
+
+        registry.register("embedding_provider", "endpoint", EndpointEmbeddings(embeddings))
+    registry.register("workspace", "memory", MemoryWorkspace(embeddings.provider))
