@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from hardpoint.tools import ToolDefinition
@@ -15,8 +16,11 @@ K1: Final = 1.2
 B: Final = 0.75
 NAME_WEIGHT: Final = 4
 PARAMETER_WEIGHT: Final = 1
+CANDIDATES: Final = 200
+"""How many of the best matches of each word are compared with each other."""
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+_WORD: Final = re.compile(r"[^\W\d_]+|\d+")
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _COMMON: Final = frozenset(
     "a an and are as at be by for from in into is it of on or that the this to with".split()
 )
@@ -24,7 +28,7 @@ _COMMON: Final = frozenset(
 
 def words_of(text: str) -> list[str]:
     """The words of a text in one form: `readFile` and `read_files` share `read` and `file`."""
-    return [_stem(word.casefold()) for word in _WORD.findall(text)]
+    return [_stem(word.casefold()) for run in _WORD.findall(text) for word in _CAMEL.split(run)]
 
 
 def _stem(word: str) -> str:
@@ -39,32 +43,40 @@ class ToolIndex:
     """The words of many definitions, made once and asked often."""
 
     def __init__(self, definitions: Iterable[ToolDefinition]) -> None:
-        self._definitions = list(definitions)
+        self._definitions = sorted(definitions, key=lambda definition: definition.name)
+        self._by_name = {d.name.casefold(): place for place, d in enumerate(self._definitions)}
         counts = [_count(definition) for definition in self._definitions]
         lengths = [sum(count.values()) for count in counts]
         average = (sum(lengths) / len(lengths)) if lengths else 1.0
         containing = Counter(word for count in counts for word in count)
-        total = len(counts)
-        self._scores: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        scores: dict[str, dict[int, float]] = {word: {} for word in containing}
         for place, count in enumerate(counts):
             norm = K1 * (1 - B + B * lengths[place] / average)
             for word, times in count.items():
-                rarity = math.log(1 + (total - containing[word] + 0.5) / (containing[word] + 0.5))
-                self._scores[word].append((place, rarity * times * (K1 + 1) / (times + norm)))
-        self._by_name = {d.name.casefold(): place for place, d in enumerate(self._definitions)}
+                rarity = _rarity(containing[word], len(counts))
+                scores[word][place] = rarity * times * (K1 + 1) / (times + norm)
+        # Best first, so that a search need not look at all that contain a common word.
+        self._scores = {
+            word: dict(sorted(found.items(), key=lambda item: -item[1]))
+            for word, found in scores.items()
+        }
 
     def search(self, query: str, *, limit: int = 10) -> Sequence[tuple[ToolDefinition, float]]:
         """The best matches with their scores, best first; an exact name comes before all."""
-        scores: dict[int, float] = defaultdict(float)
-        for word in dict.fromkeys(words_of(query)):
-            if word not in _COMMON:
-                for place, score in self._scores.get(word, ()):
-                    scores[place] += score
+        words = dict.fromkeys(word for word in words_of(query) if word not in _COMMON)
+        matches = [self._scores[word] for word in words if word in self._scores]
+        depth = max(CANDIDATES, limit)
+        places = {place for found in matches for place in islice(found, depth)}
+        scores = {place: sum(found.get(place, 0.0) for found in matches) for place in places}
         exact = self._by_name.get(query.strip().casefold())
         if exact is not None:
             scores[exact] = math.inf
-        best = sorted(scores.items(), key=lambda item: (-item[1], self._definitions[item[0]].name))
+        best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         return [(self._definitions[place], score) for place, score in best[:limit]]
+
+
+def _rarity(containing: int, total: int) -> float:
+    return math.log(1 + (total - containing + 0.5) / (containing + 0.5))
 
 
 def _count(definition: ToolDefinition) -> Counter[str]:

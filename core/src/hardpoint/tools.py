@@ -302,7 +302,7 @@ class FunctionTool(Tool):
         self.function = function
         self.options = options
         self.signature: Signature = describe(function)
-        self.name = options.name or function.__name__
+        self.name = function.__name__ if options.name is None else options.name
         self.description = options.description or self.signature.description
         self.title = options.title
         self.provenance = options.provenance
