@@ -6,7 +6,10 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
+import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -371,3 +374,84 @@ async def front() -> AsyncIterator[Callable[..., Awaitable[Front]]]:
             return Front(runtime, gateway, ran)
 
         yield make
+
+
+# other people's servers ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def assets() -> Any:
+    """What `assets` installs."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("hardpoint_mcp_test_assets", HERE / "assets.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def run_program() -> Iterator[Callable[..., int]]:
+    """Start a program that listens on a port of this machine, and end it with the test."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(command: Callable[[int], list[str]], **options: Any) -> int:
+        port = free_port()
+        process = subprocess.Popen(command(port), **options)
+        started.append(process)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            assert process.poll() is None, "the program ended at once"
+            with socket.socket() as one:
+                if one.connect_ex(("127.0.0.1", port)) == 0:
+                    return port
+            time.sleep(0.05)
+        raise AssertionError("the program does not listen")
+
+    yield run
+    for process in started:
+        process.terminate()
+    for process in started:
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def write_config(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
+    """A configuration file with the given `[mcp]` table, and nothing that asks or limits."""
+
+    def write(mcp: dict[str, Any], **tables: Any) -> Path:
+        from hardpoint import with_toml_value
+
+        path = tmp_path / "config.toml"
+        text = ""
+        for table, values in _tables({"mcp": mcp, **tables}):
+            for key, value in reversed(list(values.items())):
+                text = with_toml_value(text, table, key, value)
+        path.write_text(text, "utf-8")
+        return path
+
+    return write
+
+
+def _tables(
+    tree: dict[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    plain = {key: value for key, value in tree.items() if not isinstance(value, dict)}
+    if plain and path:
+        yield path, plain
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _tables(value, (*path, key))

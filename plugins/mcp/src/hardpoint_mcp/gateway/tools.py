@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -161,7 +162,7 @@ def to_result(outcome: CallOutcome, front: Front, tool: Message | None, leaks: A
     assert output is not None
     meta |= output.meta
     if front.raw is not None and _is_untouched(output, front):
-        return _with_meta(_faithful(front.raw, leaks), meta)
+        return _with_meta(_faithful(front.raw, output, leaks), meta)
     result: Message = {"content": to_blocks(output)}
     declares = tool is not None and "outputSchema" in tool
     if output.structured and (isinstance(output.result, dict) or declares):
@@ -182,30 +183,37 @@ def _is_untouched(output: ToolOutput, front: Front) -> bool:
     )
 
 
-def _faithful(raw: Message, leaks: Any) -> Message:
+def _faithful(raw: Message, output: ToolOutput, leaks: Any) -> Message:
     """The server's own answer, without what was for this hop.
 
-    Structured content that does not fit its schema stays: a client may take it all the same.
+    Structured content that does not fit its schema stays: a client may take it all the same. What
+    the pipeline did not see, because no output has a place for it, is scanned here.
     """
     result = {key: value for key, value in raw.items() if key not in ("_meta", "isError")}
     content = result.get("content")
     blocks = content if isinstance(content, list) else []
-    result["content"] = [_scanned_extras(block, leaks) for block in blocks]
+    result["content"] = [_scanned(block, leaks) for block in blocks]
+    if "structuredContent" in result and not output.structured:
+        result["structuredContent"], _ = leaks.redact_value(result["structuredContent"])
     if isinstance(raw.get("_meta"), dict):
         passed = {key: value for key, value in raw["_meta"].items() if key != SERVER_KEY}
         result["_meta"], _ = leaks.redact_value(passed)
     return result
 
 
-_SCANNED: Final = frozenset(("type", "text", "data", "mimeType", "resource"))
+_PLAIN: Final = frozenset(("type", "text"))
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
 
 
-def _scanned_extras(block: Any, leaks: Any) -> Any:
-    """A block whose further fields, which the pipeline does not know, hold no secret either."""
-    if not isinstance(block, dict) or block.keys() <= _SCANNED:
+def _scanned(block: Any, leaks: Any) -> Any:
+    """A block, redacted where it holds more than the pipeline has seen."""
+    if not isinstance(block, dict) or (block.get("type") == "text" and block.keys() <= _PLAIN):
         return block
-    extras, findings = leaks.redact_value({k: v for k, v in block.items() if k not in _SCANNED})
-    return {**block, **extras} if findings else block
+    data = block.get("data")
+    if isinstance(data, str) and _BASE64.fullmatch(data):
+        extras, findings = leaks.redact_value({k: v for k, v in block.items() if k != "data"})
+        return {**extras, "data": data} if findings else block
+    return leaks.redact_value(block)[0]
 
 
 def _error(outcome: CallOutcome, leaks: Any, meta: dict[str, Any]) -> Message:
