@@ -37,29 +37,33 @@ class Args:
     """Operands that may be the value of the unknown option before them."""
     rest: tuple[Word, ...] = ()
     """The words from the first operand on, options included."""
+    known: frozenset[str] = frozenset()
+    """Names that are options themselves, and so abbreviate no other."""
 
     def has(self, *names: str) -> bool:
         """Whether one of the options was given, also by an abbreviation of its long name."""
-        return any(_is(option.name, name) for option in self.options for name in names)
+        return any(self._is(option.name, name) for option in self.options for name in names)
 
     def values(self, *names: str) -> list[Word]:
         """The values of these options."""
         return [
             option.value
             for option in self.options
-            if option.value is not None and any(_is(option.name, name) for name in names)
+            if option.value is not None and any(self._is(option.name, name) for name in names)
         ]
+
+    def _is(self, given: str, name: str) -> bool:
+        if given == name:
+            return True
+        if given in self.known or len(given) < 3:
+            return False
+        return given.startswith("--") and name.startswith(given)
 
     @property
     def has_unknown_option(self) -> bool:
         """Whether an expansion may put options here that nobody sees."""
         return any(word.splits and HOLE in word.text for word in self.operands)
 
-
-def _is(given: str, name: str) -> bool:
-    if given == name:
-        return True
-    return len(given) > 2 and given.startswith("--") and name.startswith(given)
 
 
 def read_args(
@@ -114,7 +118,7 @@ def read_args(
             index += 1
         after_unknown = not wants_value and found[-1].value is None
         options += found
-    return Args(tuple(options), tuple(operands), frozenset(unsure), rest)
+    return Args(tuple(options), tuple(operands), frozenset(unsure), rest, frozenset(valued))
 
 
 def _read_option(

@@ -259,6 +259,8 @@ def _curl(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
                 found.append(ask("sends a file away"))
             elif value.substitutions:
                 found.append(ask("what is sent is put together at run time"))
+    if any(value.substitutions for value in args.values("--data-raw", "--form-string")):
+        found.append(ask("what is sent is put together at run time"))
     for value in args.values("-F", "--form"):
         if re.search(r"=[@<]", value.text) or value.substitutions:
             found.append(ask("sends a file away"))
@@ -332,6 +334,13 @@ def _ssh(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
     return [*found, ask("sends its input to another machine")] if stdin.given else found
 
 
+def _editor(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
+    """`ed` takes its commands from its input, `!` among them."""
+    if stdin.given and (stdin.text is None or "!" in stdin.text):
+        return [ask("the editor may run what its input says")]
+    return []
+
+
 def _openssl(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
     if any(word.text in ("s_client", "s_server") for word in words[1:]) and stdin.given:
         return [ask("moves data over a bare connection")]
@@ -347,6 +356,8 @@ def _database(program: str, words: Sequence[Word], stdin: Input) -> list[Finding
     texts = [word.text for word in words[1:]]
     if any(sql.destroys(re.sub(r"^(?:-\w|--[\w-]+=)", " ", text)) for text in texts):
         return [ask("the statement destroys data or changes rights")]
+    if stdin.text and re.search(r"\\!|^\s*[.\\]?(?:shell|system)\b", stdin.text, re.MULTILINE):
+        return [ask("the database client runs a command")]
     if stdin.text and sql.destroys(stdin.text):
         return [ask("the statement destroys data or changes rights")]
     if stdin.given and stdin.text is None and not stdin.from_file:
@@ -379,7 +390,9 @@ def _container(program: str, words: Sequence[Word], stdin: Input) -> list[Findin
             mount = value if equals and name != "-v" else following
         elif text.startswith("-v") and len(text) > 2:
             mount = text[2:]
-        if mount and (_HOST_MOUNT.search(mount) or mount.startswith(HOLE)):
+        home = args.rest[1:][index].variables[:1] == ("HOME",)
+        mount = mount.replace(HOLE, "~", 1) if home else mount
+        if _HOST_MOUNT.search(mount) and mount:
             found.append(ask("gives a container a folder of the host"))
         if name in ("--pid", "--ipc", "--net", "--network", "--uts", "--userns") and (
             (value or following) == "host"
@@ -467,7 +480,7 @@ _CHECKS: Final[dict[str, Check]] = {
     **dict.fromkeys(("dig", "drill", "host", "nslookup", "kdig", "doggo", "delv", "ping", "ping6",
                      "traceroute", "getent", "whois", "mtr", "nmap", "fping", "resolvectl",
                      "lynx", "w3m", "links", "elinks", "aria2c", "fetch", "axel"), _lookup),
-    "ssh": _ssh, "openssl": _openssl,
+    "ssh": _ssh, "sftp": _ssh, "ed": _editor, "ex": _editor, "red": _editor, "openssl": _openssl,
     **dict.fromkeys(("psql", "mysql", "mariadb", "sqlite3", "sqlite", "duckdb", "pgcli", "mycli",
                      "cockroach", "clickhouse-client", "clickhouse", "sqlplus", "isql", "bq",
                      "mongosh", "mongo", "sqlcmd", "cqlsh", "trino", "presto", "snowsql", "hive",

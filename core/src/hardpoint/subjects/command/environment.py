@@ -49,7 +49,7 @@ _HARMLESS_PROGRAMS: Final = re.compile(
 )
 # Search paths: a folder of the project holds the project's own code.
 _SEARCH: Final = frozenset({"PYTHONPATH", "NODE_PATH", "PERL5LIB", "RUBYLIB", "GOPATH"})
-_OWN: Final = re.compile(r"(?:\.{0,2}/?)?[\w.][\w./-]*|\.|\0[\w./-]*|")
+_OWN: Final = re.compile(r"\.|(?:\./|\0/)?[\w.-][\w./-]*|\0|")
 # Known to be read as data only; a rule for the program may cover these.
 _HARMLESS: Final = re.compile(
     r"""CI | DEBUG | VERBOSE | QUIET | LANG | LANGUAGE | LC_\w+ | TZ | TERM | COLORTERM | COLUMNS

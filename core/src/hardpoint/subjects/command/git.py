@@ -103,7 +103,8 @@ def _setting(setting: Word, opened: Opened) -> None:
 def _subcommand(command: str, rest: Sequence[Word], args: Args, opened: Opened) -> None:
     operands = args.operands
     if command == "submodule" and operands and operands[0].text == "foreach":
-        text = list(operands[1:])
+        at = list(rest).index(operands[0]) + 1
+        text = read_args(rest[at:], stop=True).rest
         if text:
             opened.add(Code(joined(text), "git submodule foreach"))
     elif command == "bisect" and operands and operands[0].text == "run":

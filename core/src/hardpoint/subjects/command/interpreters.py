@@ -49,8 +49,8 @@ class Interpreter:
 
 _LANGUAGES: Final = {
     "python": Interpreter("-c", "-W -X --check-hash-based-pycs", "-m"),
-    "perl": Interpreter("-e -E", "-I -M -m -F -i -x -D -C -0"),
-    "ruby": Interpreter("-e", "-I -r -E -F -K -x -i -0 -C"),
+    "perl": Interpreter("-e -E", "-I -M -m -F"),
+    "ruby": Interpreter("-e", "-I -r -E -F -K -C"),
     "node": Interpreter(
         "-e --eval -p --print -pe -r --require --import --loader --experimental-loader",
         "-C --conditions --env-file --title",

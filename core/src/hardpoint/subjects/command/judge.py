@@ -53,6 +53,11 @@ MAX_SEGMENTS: Final = 8_000
 _MAX_NESTING: Final = 12
 _MAX_DEPTH: Final = 100
 
+# For text that no grammar reads: NAME(){ … NAME | NAME & …
+_FORK_BOMB: Final = re.compile(
+    r"([^\s(){}|&;]+)\s*\(\s*\)\s*\{[^}]*?\1\s*(?:\|&?|&)\s*\1\s*(?:&|;|\})", re.DOTALL
+)
+
 _FETCHERS: Final = names_of(
     "curl wget wget2 aria2c axel http https xh xhs fetch lwp-request get lynx w3m links elinks ftp"
     " tftp lftp nc ncat netcat socat telnet ssh scp sftp rsync gsutil s3cmd rclone ipfs dig"
@@ -158,6 +163,8 @@ class _Judge:
         for number, reading in enumerate(readings):
             if reading.failure:
                 self.notes.append(ask(f"cannot be read to its end: {reading.failure}"))
+                if _FORK_BOMB.search(text):
+                    self.notes.append(refuse("a function starts itself again and again"))
             self.notes += [ask(doubt) for doubt in dict.fromkeys(reading.doubts)]
             self.functions |= reading.functions
             self.notes += _fork_bombs(reading)
@@ -441,8 +448,17 @@ class _Judge:
                 names += [value] if value else []
                 if re.match(r"\w+://", text) or ":" in text:
                     names.append(re.sub(r"[?#].*", "", text))
-            names += texts[-1:]
+            names += [text for text in texts[1:] if not text.startswith("-")]
+            nameless = any(re.fullmatch(r"(?:\w+://)?[^/]*/?", n) and "." in n for n in names)
+            if any(re.match(r"-[A-Za-z]*J|--remote-header|--content-disp", t) for t in texts) or (
+                nameless and any(re.match(r"-[A-Za-z]*O|--remote-name", t) for t in texts)
+            ):
+                self.written.append(_Written("*", None, True))
             self.written += [_Written(_file_key(Word(name)), None, True) for name in names if name]
+        elif program in ("tar", "bsdtar", "unzip", "7z", "cpio", "ar"):
+            known = {written.path for written in self.written if written.fetched}
+            if any(_file_key(word) in known for word in words[1:]):
+                self.written.append(_Written("*", None, True))
         elif program in ("tee", "dd", "base64", "cp", "mv", "install", "ln"):
             if program == "tee":
                 printed = self._known_input(command, frame)
@@ -457,6 +473,8 @@ class _Judge:
     def staged(self) -> None:
         """Judge what the line first writes and then runs."""
         executed = {key: shell for key, shell in self.executed if key}
+        if executed and any(written.path == "*" for written in self.written):
+            self.notes.append(ask("may run a file that it fetches"))
         for written in self.written:
             if not written.path or written.path not in executed:
                 continue

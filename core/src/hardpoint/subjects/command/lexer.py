@@ -11,7 +11,15 @@ from typing import Final, Literal
 
 import attrs
 
-from hardpoint.subjects.command.words import HOLE, Span, Word, decode_ansi_c, finish, hide
+from hardpoint.subjects.command.words import (
+    HOLE,
+    Span,
+    Word,
+    assigned_name,
+    decode_ansi_c,
+    finish,
+    hide,
+)
 
 Dialect = Literal["bash", "posix"]
 
@@ -22,6 +30,7 @@ _PLAIN: Final = re.compile(r"[^ \t\n|&;()<>\\'\"$`]+")
 _PLAIN_QUOTED: Final = re.compile(r"[^\\\"$`]+")
 _PLAIN_BODY: Final = re.compile(r"[^\\$`]+")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9]|[@*#?$!-]", re.ASCII)
+_SUBSCRIPT: Final = re.compile(r"[A-Za-z_]\w*\[", re.ASCII)
 _BLANKS: Final = re.compile(r"(?:[ \t]|\\\n)*")
 _CONTINUATION: Final = re.compile(r"(?:\\\n)+")
 _PARAMETER: Final = re.compile(r"([!#]?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])?", re.ASCII)
@@ -142,11 +151,12 @@ class Lexer:
 
     # words -------------------------------------------------------------------------------------
 
-    def words(self, extra: str = "") -> list[Word]:
+    def words(self, extra: str = "", assigns: bool = False) -> list[Word]:
         """Read what stands here up to an unquoted blank or operator.
 
         Args:
             extra: Operators that are ordinary characters here, as in `[[ a =~ (b|c) ]]`.
+            assigns: `NAME={a,b}` is an assignment here, in which braces mean nothing.
 
         Returns:
             One word, or several when braces make several, or none when braces make nothing.
@@ -154,6 +164,8 @@ class Lexer:
         start = self.pos
         piece = Piece()
         text, size = self.text, len(self.text)
+        if assigns and self.dialect == "bash":
+            self._subscript(piece)
         while self.pos < size:
             plain = _PLAIN.match(text, self.pos)
             if plain:
@@ -180,15 +192,39 @@ class Lexer:
                 self.pos += 1
             else:
                 break
+        raw = text[start : self.pos].replace("\\\n", "")
         return finish(
             piece.text,
-            text[start : self.pos].replace("\\\n", ""),
+            raw,
             splits=piece.splits,
             quoted=piece.quoted,
-            braces=self.dialect == "bash",
+            braces=self.dialect == "bash" and not (assigns and assigned_name(raw)),
             substitutions=piece.substitutions,
             variables=piece.variables,
         )
+
+    def _subscript(self, piece: Piece) -> None:
+        """Read `NAME[…]` where an assignment may stand: to Bash the inside is one text."""
+        match = _SUBSCRIPT.match(self.text, self.pos)
+        if match is None:
+            return
+        self.pos = match.end()
+        piece.add(match[0])
+        level = 1
+        while level:
+            if self.at_end:
+                raise Unreadable("a subscript is not closed")
+            char = self.text[self.pos]
+            if char == "'":
+                self._single_quotes(piece)
+            elif char == '"':
+                self._double_quotes(piece)
+            elif char in "\\$`":
+                self._expanding(piece, char, self.text[self.pos + 1 : self.pos + 2])
+            else:
+                level += (char == "[") - (char == "]")
+                piece.add(char)
+                self.pos += 1
 
     def _backslash(self, piece: Piece) -> None:
         following = self.text[self.pos + 1 : self.pos + 2]

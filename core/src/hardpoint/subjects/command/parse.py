@@ -26,11 +26,12 @@ MAX_COMMANDS: Final = 4000
 
 # Operators that Bash and a POSIX shell split into different commands, quotes that only one of them
 # knows: such a line is read both ways.
-_DIALECTS_DIFFER: Final = re.compile(r"\$'|\$\"|\$\[|\[\[|\(\(|&>|[<>]\(|[\w\]]\+?=\(|<<<")
+_DIALECTS_DIFFER: Final = re.compile(r"\$'|\$\"|\$\[|\[\[|\(\(|&>|[<>]\(|[\w\]]\+?=\(|<<<|\w\[")
 
 _RUN: Final = re.compile(r"(?:[^ \t\n|&;()<>\\'\"$`]|\\\n)+")
 _REDIRECT: Final = re.compile(r"(\d+|\{\w+\})?(<<<|<<-|<<|<>|<&|>>|>&|>\||&>>|&>|<|>)")
-_CLOSING: Final = frozenset({"then", "else", "elif", "fi", "do", "done", "esac", "}", "in"})
+_TEST_END: Final = re.compile(r"\]\](?=[ \t\n;&|()<>]|$)")
+_CLOSING: Final = frozenset({"then", "else", "elif", "fi", "do", "done", "esac", "}", "in", "]]"})
 _COMPOUND: Final = frozenset(
     {"{", "if", "while", "until", "for", "case", "select", "function", "[["}
 )
@@ -208,6 +209,13 @@ class Parser(Lexer):
         assert match is not None
         self.pos = match.end()
 
+    def body_until(self, *closers: str) -> None:
+        """Read the commands of a compound command, of which there must be some."""
+        before = self.pos
+        self.commands_until(closers)
+        if not self.text[before : self.pos].strip(" \t\n"):
+            raise Unreadable("a compound command is empty")
+
     def commands_until(self, closers: Sequence[str]) -> None:
         """Read commands until one of the closing words or characters, or the end."""
         while True:
@@ -217,7 +225,8 @@ class Parser(Lexer):
             char = self.text[self.pos]
             if char in closers or (closers and self.reserved() in closers):
                 return
-            if char in ")|&;" or self.reserved() in _CLOSING:
+            redirects = self.dialect == "bash" and self.starts("&>")
+            if (char in ")|&;" and not redirects) or self.reserved() in _CLOSING:
                 if ";;" in closers and self.starts(";;"):
                     return
                 raise Unreadable(f"unexpected {self.reserved() or char!r}")
@@ -342,37 +351,37 @@ class Parser(Lexer):
 
     def _subshell(self) -> None:
         self.take("(")
-        self.commands_until((")",))
+        self.body_until(")")
         if not self.take(")"):
             raise Unreadable("a parenthesis is not closed")
 
     def _group(self) -> None:
         self._skip_run()
-        self.commands_until(("}",))
+        self.body_until("}")
         self.expect("}")
 
     def _if(self) -> None:
         self._skip_run()
-        self.commands_until(("then",))
+        self.body_until("then")
         self.expect("then")
-        self.commands_until(("elif", "else", "fi"))
+        self.body_until("elif", "else", "fi")
         word = self.reserved()
         if word == "elif":
             self._if()
             return
         if word == "else":
             self._skip_run()
-            self.commands_until(("fi",))
+            self.body_until("fi")
         self.expect("fi")
 
     def _loop(self) -> None:
         self._skip_run()
-        self.commands_until(("do",))
+        self.body_until("do")
         self._do_group()
 
     def _do_group(self) -> None:
         self.expect("do")
-        self.commands_until(("done",))
+        self.body_until("done")
         self.expect("done")
 
     def _for(self) -> None:
@@ -476,11 +485,12 @@ class Parser(Lexer):
         while True:
             self.skip_space()
             before = self.pos
-            words += self.words(extra="()<>|&;")
+            if words and _TEST_END.match(self.text, before):
+                self.pos += 2
+                break
+            words += self.words(extra="()<>|&")
             if self.pos == before:
                 raise Unreadable("[[ is not closed")
-            if self.text[before : self.pos] == "]]":
-                break
         self._emit(words, [], [], self.text[start : self.pos], start, 0)
         self.reading.commands[-1].is_test = True
 
@@ -500,7 +510,7 @@ class Parser(Lexer):
             before = self.pos
             if self.at_end or self.text[before] == "#":
                 break
-            found = self.words()
+            found = self.words(assigns=not words)
             raw = self.text[before : self.pos]
             if self.pos == before:
                 if not (self.text[before] == "(" and words):
@@ -516,7 +526,7 @@ class Parser(Lexer):
                 words += found
                 if raw.endswith("=") and self.dialect == "bash" and assigned_name(raw):
                     # `declare a=(…)`
-                    words.append(self._array())
+                    words += self._array()
         if not (words or assignments or redirects):
             if self.pos == start:
                 raise Unreadable("a command is missing")
@@ -530,13 +540,12 @@ class Parser(Lexer):
         value = word.part(word.text[word.text.find("=") + 1 :])
         if value.text or self.dialect != "bash":
             return value
-        array = self._array()
-        return array if array.text else value
+        return next(iter(self._array()), value)
 
-    def _array(self) -> Word:
-        """Read `(a b c)` behind `NAME=`, when it is there."""
+    def _array(self) -> list[Word]:
+        """Read `(a b c)` behind `NAME=` as one word, when it is there."""
         if not self.text.startswith("(", self.pos):
-            return Word("", quoted=True)
+            return []
         self.pos += 1
         words: list[Word] = []
         while True:
@@ -547,11 +556,9 @@ class Parser(Lexer):
                 break
         if not self.take(")"):
             raise Unreadable("an array is not closed")
-        return Word(
-            " ".join(word.text for word in words) or " ",
-            splits=True,
-            substitutions=tuple(span for word in words for span in word.substitutions),
-        )
+        text = " ".join(word.text for word in words)
+        spans = tuple(span for word in words for span in word.substitutions)
+        return [Word(text, splits=True, substitutions=spans)]
 
     def _function_definition(self, name: Word) -> None:
         self.take("(")
@@ -579,8 +586,9 @@ class Parser(Lexer):
             document = self.here_document(operator == "<<-")
             return Redirect(operator, Word("", quoted=True), document, descriptor)
         self.skip_blanks()
-        found = self.words()
-        if not found:
+        before = self.pos
+        found = [] if self.text.startswith("#", before) else self.words()
+        if self.pos == before or not found:
             raise Unreadable(f"nothing follows {operator!r}")
         return Redirect(operator, found[0], None, descriptor)
 

@@ -57,6 +57,8 @@ def _command_part(program: str, option: str, value: Word) -> Word:
         key, _, command = value.text.partition("=")
         risky = re.match(r"alias|hooks|extensions|ui\.(?:editor|ssh|merge)|merge-tools", key)
         return value.part(command.removeprefix("!") if risky else ":")
+    if option == "-wrapper":
+        return value.part(value.text.replace(",", " "))
     if program == "rg" and not value.text:
         return value.part(":")
     return value
@@ -80,21 +82,46 @@ def _awk(words: Sequence[Word], opened: Opened) -> None:
             opened.find(ask("awk code cannot be judged before it runs"))
 
 
-_AWK_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_AWK_TOKEN: Final = re.compile(
+    r"""(?P<string>"(?:[^"\\]|\\.)*")|(?P<comment>\#[^\n]*)|(?P<slash>/)|(?P<other>[^"/\#]+)""",
+    re.DOTALL | re.VERBOSE,
+)
+_AWK_REGEX: Final = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/")
+
+
+def _awk_parts(text: str) -> tuple[str, list[str]]:
+    """The program without strings, comments and regular expressions; and the strings."""
+    bare: list[str] = []
+    strings: list[str] = []
+    at = 0
+    while at < len(text):
+        token = _AWK_TOKEN.match(text, at)
+        if token is None:
+            bare.append(text[at:])
+            break
+        before = "".join(bare[-1:]).rstrip(" \t")[-1:]
+        regex = _AWK_REGEX.match(text, at) if token["slash"] else None
+        if token["string"] is not None:
+            strings.append(token["string"][1:-1].replace('\\"', '"'))
+            bare.append('""')
+        elif regex and (before in "" or before in "(,{};!~&|=\n"):
+            bare.append("0")
+            at = regex.end()
+            continue
+        elif token["comment"] is None:
+            bare.append(token[0])
+        at = token.end()
+    return "".join(bare), strings
 
 
 def _awk_text(word: Word, opened: Opened) -> None:
     text = word.text
-    strings = [match[1].replace('\\"', '"') for match in _AWK_STRING.finditer(text)]
-    bare = _AWK_STRING.sub('""', text)
-    # A regular expression may hold a bar; a pipe stands beside a text, a getline or a blank.
-    pipes = re.search(r'(?:""|[\w)\]}])\s*\|&?\s*(?:getline|""|[A-Za-z_$(])', bare) or re.search(
-        r"(?:print|printf)\b[^;\n}]*\|", bare
-    )
+    bare, strings = _awk_parts(text)
+    pipes = re.search(r"(?<!\|)\|(?!\|)", bare)
     if HOLE in text and not word.quoted:
         opened.find(ask("the awk program is known only at run time"))
-    if not re.search(r"\bsystem\s*\(|@load|@include|\bextension\s*\(", bare) and not pipes:
-        if re.search(r'>\s*"', text.replace(">>", ">")):
+    if not pipes and not re.search(r"\bsystem\s*\(|@load|@include|\bextension\s*\(|@\w+\s*\(", bare):
+        if re.search(r'(?:print|printf)\b[^;\n}]*>\s*(?:""|[$\w(])', bare):
             opened.find(ask("awk writes a file"))
         if "/inet/" in text:
             opened.find(ask("awk opens a network connection"))
@@ -317,7 +344,7 @@ def _terminal(words: Sequence[Word], opened: Opened) -> None:
         r"|command-prompt",
         rest[0].text,
     ):
-        tail = read_args(rest[1:], names_of("-t -n -s -c -x -y -F -e -p -h -T -N -d"), stop=True)
+        tail = read_args(rest[1:], names_of("-t -n -s -c -x -y -F -e -p -h -T -N"), stop=True)
         if tail.rest:
             opened.add(Code(joined([w for w in tail.rest if w.text not in ("Enter", "C-m")]),
                             "tmux"))  # fmt: skip
@@ -363,7 +390,7 @@ def _container(words: Sequence[Word], opened: Opened) -> None:
 KUBECTL_GLOBALS: Final = names_of(
     "-n --namespace --context --kubeconfig -s --server --cluster --user --token --as --as-group"
     " --certificate-authority --request-timeout --cache-dir -c --container -f --filename -l"
-    " --selector -o --output --image -v"
+    " --selector -o --output --image -v --replicas"
 )
 
 

@@ -121,7 +121,7 @@ def finish(
         variables: The names of the variables it uses.
     """
     texts = [pieces]
-    if braces and "{" in pieces and not assigned_name(raw):
+    if braces and "{" in pieces:
         expanded = expand_braces(pieces)
         if expanded is None:
             texts, splits = [HOLE], True

@@ -267,8 +267,10 @@ def open_script(words: Sequence[Word]) -> Opened:
     opened = Opened()
     for text in args.values("-c", "--command"):
         opened.add(Code(text, "script"))
-    if not opened.inner and len(args.operands) > 1:
-        opened.add(Runs(args.operands[1:], "script"))
+    if not opened.inner:
+        rest = read_args(words[1:], names_of("-t -T"), stop=True).rest
+        if len(rest) > 1:
+            opened.add(Runs(rest[1:], "script"))
     return opened
 
 
