@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from hardpoint.rate_limiter import RateLimiter
     from hardpoint.registry import ToolRegistry
     from hardpoint.runtime import Progress, Runtime
-    from hardpoint.schema import compile_validator, validate_tool_schema
+    from hardpoint.schema import compile_document, compile_validator, validate_tool_schema
     from hardpoint.serde import structure
     from hardpoint.signatures import Param
     from hardpoint.subjects import judge_command
@@ -138,6 +138,7 @@ _EXPORTS = {
     "Toolset": "interfaces",
     "WasmToolRegistration": "interfaces",
     "call_digest": "calls",
+    "compile_document": "schema",
     "compile_validator": "schema",
     "folder": "folders",
     "hookimpl": "hookspecs",
@@ -217,6 +218,7 @@ __all__ = [
     "WasmToolRegistration",
     "__version__",
     "call_digest",
+    "compile_document",
     "compile_validator",
     "folder",
     "hookimpl",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, Self
 
 import attrs
 
 from hardpoint.context import ExecResult, FileEntry, JobContext, Sandbox
+from hardpoint.interfaces.installers import LockEntry
 from hardpoint.parts import ToolOutput
 from hardpoint.tools import Subject, Tool
 
@@ -64,6 +65,10 @@ class ExecutionDomain(ABC):
 
     async def __aexit__(self, *exc_info: Any) -> None:
         """End every process and remove everything temporary."""
+
+    async def lock_entries(self) -> Sequence[LockEntry]:
+        """What of this domain belongs into the lock file: the digest of its image."""
+        return ()
 
     def explain(self) -> Mapping[str, Any]:
         """What this domain does and does not contain, for `explain` and `doctor`."""
