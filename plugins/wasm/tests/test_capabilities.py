@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from hardpoint import ConfigError
 from hardpoint_wasm.capabilities import Capabilities, schema
 
+FILES = Path(__file__).parent / "capabilities"
 FULL: dict[str, Any] = {
     "description": "Reads issues",
     "version": "0.2.1",
@@ -110,6 +112,15 @@ def test_what_is_above_the_hard_caps_loads_under_them_and_says_so() -> None:
     assert capabilities.http.response_cap == 8 << 20
     assert any("max_response_bytes" in warning for warning in capabilities.warnings)
     assert any("max_request_bytes" in warning for warning in capabilities.warnings)
+
+
+@pytest.mark.parametrize("path", sorted(FILES.glob("*.json")), ids=lambda path: path.stem)
+def test_files_of_every_version_load_without_a_problem(path: Path) -> None:
+    capabilities = Capabilities.from_json(path.read_bytes())
+
+    assert capabilities.http is not None
+    assert len(capabilities.http.bindings()) == len(capabilities.http.credentials) > 0
+    assert capabilities.only(set(capabilities.permissions)).permissions == capabilities.permissions
 
 
 def test_an_empty_file_grants_nothing() -> None:

@@ -121,6 +121,18 @@ async def test_a_secret_is_not_sent_to_a_host_outside_its_patterns(ask: Any, ser
     assert "authorization" not in services.requests[0].headers
 
 
+async def test_a_guest_cannot_put_the_secret_somewhere_else(ask: Any, services: Any) -> None:
+    headers = json.dumps({"Authorization": "mine", "x-a": "{api_key}", "x-b": "$API_KEY"})
+
+    await get(ask, "https://api.example.com/v1/{api_key}", "POST", headers, b"{api_key}")
+
+    [request] = services.requests
+    assert request.headers["authorization"] == f"Bearer {SECRET}"
+    assert SECRET not in str(request.url)
+    assert SECRET not in request.headers["x-a"] + request.headers["x-b"]
+    assert request.content == b"{api_key}"
+
+
 @pytest.mark.parametrize("place", ["url", "headers", "body"])
 async def test_what_holds_a_stored_secret_is_not_sent(ask: Any, services: Any, place: str) -> None:
     url = f"https://api.example.com/v1/{SECRET if place == 'url' else 'x'}"

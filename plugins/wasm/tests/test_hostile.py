@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -259,3 +262,39 @@ async def test_what_is_no_tool_is_refused(load: Any, what: str) -> None:
 async def test_a_module_above_the_size_limit_is_refused_unread(load: Any) -> None:
     with pytest.raises(SandboxError, match="at most"):
         await load(b"\0asm\1\0\0\0" + bytes(65 << 20))
+
+
+# the end of the process ------------------------------------------------------------------------
+
+PROGRAM = """
+import asyncio, pathlib, sys
+sys.path.insert(0, {tests!r})
+import wasmtime
+from wasm_guests import other, wat
+from hardpoint import JobContext
+from hardpoint_wasm import WasmRuntime, WasmTool
+
+async def main():
+    runtime, context = WasmRuntime(pathlib.Path({cache!r})), JobContext(user_id="x")
+    for source in (wat.tool("(loop $x (br $x))"), other.SLEEP, other.FLOOD):
+        wasm = bytes(wasmtime.wat2wasm(source))
+        tool = await WasmTool.load(wasm, "guest", runtime=runtime)
+        asyncio.ensure_future(tool.execute({{}}, context))
+    await asyncio.sleep(0.1)
+
+asyncio.new_event_loop().run_until_complete(main())
+print("left")
+"""
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_process_ends_in_peace_while_guests_still_run(cache_dir: Path, attempt: int) -> None:
+    program = PROGRAM.format(tests=str(Path(__file__).parent), cache=str(cache_dir))
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (0, "left\n"), done.stderr
+    assert "panic" not in done.stderr
