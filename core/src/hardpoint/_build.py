@@ -144,6 +144,7 @@ def build(parts: Parts) -> Core:
         client=parts.http_client,
     )
     _register_own_tools(registry, results, config)
+    core.lock = _lock(config, registry, plugins)
     if parts.installed_plugins:
         check_rules(core, strict=parts.origin in ("cli", "gateway"))
     return core
@@ -298,6 +299,14 @@ def _budget(parts: Parts, store: Store) -> Any:
     return Budgets(budget, store, parts.clock)
 
 
+def _lock(config: Config, registry: ToolRegistry, plugins: PluginManager) -> Any:
+    if config.plugins.lock is None:
+        return None
+    from hardpoint.lockfile.guard import Guard
+
+    return Guard(config.plugins.lock.expanduser(), registry, plugins)
+
+
 def _register_own_tools(registry: ToolRegistry, results: Any, config: Config) -> None:
     from hardpoint.output.result_read import PAGE_BYTES, ResultReadTool
 
@@ -358,9 +367,11 @@ async def stop(core: Core) -> None:
 def rebuild(core: Core, parts: Parts) -> None:
     """Put new settings in force: rules, tools, limits, plugins on and off."""
     rules = read_rules(parts.config)
+    lock = _lock(parts.config, core.registry, core.plugins)
     core.plugins.change(parts.config, load_installed=parts.installed_plugins)
     core.config = parts.config
     core.rules = rules
+    core.lock = lock
     core.mode = parts.config.policy.mode
     core.approvers = _approvers(parts, core.plugins)
     core.cleaner = _cleaner(parts.config, core.plugins, core.leaks, core.services.results)

@@ -73,6 +73,11 @@ class CoreServices:
     ) -> Any:
         return self._store.namespace(namespace, migrations, durable=durable)
 
+    def quarantined(self, tool: str) -> str | None:
+        """Why a registered tool differs from the lock file in force; None when it may be called."""
+        guard, entry = self._core.lock, self.registry.entry(tool)
+        return None if guard is None or entry is None else guard.reason(entry)
+
     def extensions(self, kind: str) -> Mapping[str, Any]:
         return self._core.plugins.extension(kind)
 

@@ -45,6 +45,8 @@ class PluginsConfig:
     required: frozenset[str] = frozenset()
     strict: bool = False
     """Stop the start when any plugin fails; for developers of plugins and CI."""
+    lock: Path | None = None
+    """The lock file in force: what differs from it is not called."""
 
 
 @attrs.frozen

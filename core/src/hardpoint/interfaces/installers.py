@@ -107,6 +107,14 @@ class Installer(ABC):
     @abstractmethod
     async def installed(self) -> Sequence[InstallState]: ...
 
+    async def refresh(self) -> Sequence[str]:
+        """Look again at what is only remembered, also when somebody else has to be asked.
+
+        Returns:
+            What could not be asked, and why.
+        """
+        return ()
+
     async def lock_entries(self) -> Sequence[LockEntry]:
         """What of it belongs into the lock file; reads only what is here."""
         return ()
