@@ -64,6 +64,8 @@ async def find(call: Call) -> None:
     if not plan.config.enabled:
         source = core.config.sources.get(f"tools.{name}.enabled")
         raise ToolDisabled(f"{name!r} is disabled" + (f" in {source}" if source else ""))
+    if core.lock is not None:
+        await core.lock.refuse(plan.entry, plan.domain)
     if not core.loops.is_idle:
         core.loops.refuse_repetition(call.loop_key)
 

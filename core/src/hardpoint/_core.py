@@ -69,6 +69,8 @@ class Core:
         self.orchestrator = OrchestratorDomain()
         self.services: Any = None
         """The `CoreServices`; set by the runtime, which builds them around this object."""
+        self.lock: Any = None
+        """The `Guard` of the lock file in force; None without one."""
         self._plans: dict[str, tuple[int, Plan]] = {}
         self._gate = asyncio.Semaphore(config.limits.concurrency)
         self._tool_gates: dict[str, asyncio.Semaphore] = {}
@@ -188,6 +190,8 @@ class Core:
     def _is_visible(self, name: str) -> bool:
         config = self.config.tools.get(name)
         if config is not None and not config.enabled:
+            return False
+        if self.services.quarantined(name) is not None:
             return False
         return not any(
             rule.decision == "deny" and rule.is_unconditional and rule.names(name)
