@@ -25,6 +25,8 @@ from hardpoint._plan import Plan
 from hardpoint._state import Call, Watch
 from hardpoint.calls import CallOutcome, ToolCall
 from hardpoint.context import CallHandle, JobContext
+from hardpoint.deadlines import within
+from hardpoint.domains import KILL_GRACE, STILL_RUNNING, left_running, refuse_runaway
 from hardpoint.errors import (
     ExecutionFailed,
     HardpointError,
@@ -164,7 +166,7 @@ async def ask(call: Call) -> bool:
 async def count(call: Call) -> None:
     """Count the call in every limit or in none, reserve its cost, write that it will run."""
     core, plan = call.core, call.plan
-    core.deadlines.refuse_runaway(plan.entry.name, plan.tool)
+    refuse_runaway(plan.entry.name, plan.tool)
     if call.limits:
         wait = await core.limiter.acquire(call.limits)
         if wait is not None:
@@ -215,15 +217,15 @@ async def run(call: Call) -> None:
     place = await core.take_place(plan, call.ancestors)
     try:
         await core.enter(plan)
-        output = await core.deadlines.within(
+        output = await within(
             timeout,
-            plan.entry.name,
-            plan.tool,
             domain.run(invocation),
-            killable=domain.killable,
+            grace=KILL_GRACE if domain.killable else 0.0,
             paused=paused,
         )
     except ToolTimeout as error:
+        if left_running(plan.tool) > 0:
+            error.still_running, error.hint = True, STILL_RUNNING
         call.partial = _partial(call, error.partial)
         raise
     finally:

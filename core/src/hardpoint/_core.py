@@ -15,7 +15,7 @@ from hardpoint._plan import Plan, make_plan
 from hardpoint._record import Labels, Recorder
 from hardpoint.config import Config
 from hardpoint.context import JobContext, Origin
-from hardpoint.domains import Deadlines, OrchestratorDomain
+from hardpoint.domains import OrchestratorDomain
 from hardpoint.errors import DomainUnavailable, ExternalService, HardpointError, ToolError
 from hardpoint.interfaces import Approver, Clock, ExecutionDomain, RateLimiterBackend, Toolset
 from hardpoint.plugins import PluginManager
@@ -64,7 +64,6 @@ class Core:
         self.origin = origin
         self.mode = config.policy.mode
         self.boot_id = secrets.token_hex(4)
-        self.deadlines = Deadlines()
         self.loops = LoopGuard(config.policy.loop_guard, clock.monotonic)
         self.orchestrator = OrchestratorDomain()
         self.services: Any = None
