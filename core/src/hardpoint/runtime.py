@@ -25,6 +25,7 @@ from hardpoint.registry import ToolRegistry
 from hardpoint.tools import Tool, ToolDefinition
 
 if TYPE_CHECKING:
+    from hardpoint.lockfile import Surface
     from hardpoint.net import PinnedClient
 
 
@@ -301,6 +302,21 @@ class Runtime:
         view._parts, view._source = self._parts, None
         view._core = _build.under_policy(self._core, policy)
         return view
+
+    async def surface(self, *, ask: bool = False) -> tuple[Surface, Sequence[str]]:
+        """Everything that can be called and what it is made of, for the lock file.
+
+        Args:
+            ask: Have servers tell their tools again.
+
+        Returns:
+            The surface, and what could not be asked.
+        """
+        from hardpoint.lockfile.survey import ask_again, survey
+
+        plugins = self._core.plugins
+        failures = await ask_again(plugins) if ask else ()
+        return await survey(self.registry, plugins), failures
 
     # definitions -------------------------------------------------------------------------------
 

@@ -27,10 +27,10 @@ def say_result(value: Any) -> None:
         text = value
     else:
         text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    click.echo(_printable(text))
+    click.echo(printable(text))
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Text without lone surrogates and, on a terminal, with control characters made visible."""
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     if not sys.stdout.isatty():
@@ -55,7 +55,7 @@ def say_error(error: HardpointError) -> None:
         lines = [f"error: {error.message}"]
     if error.hint:
         lines.append(f"hint: {error.hint}")
-    click.echo(_printable("\n".join(lines)), err=True)
+    click.echo(printable("\n".join(lines)), err=True)
 
 
 def say_rows(rows: Sequence[Sequence[str]]) -> None:

@@ -187,6 +187,14 @@ class StoredGrants:
         )
         return _pending(rows[0]) if rows else None
 
+    def prune(self) -> int:
+        """Delete requests that nobody can answer or use any more; how many."""
+        oldest = self._clock.now() - self._valid
+        return self._tables.execute(
+            "DELETE FROM approvals_pending WHERE created <= ? AND COALESCE(answered, 0) <= ?",
+            (oldest, oldest),
+        )
+
     def answer(
         self, approval_id: str, approve: bool, *, by: str, message: str | None = None
     ) -> None:

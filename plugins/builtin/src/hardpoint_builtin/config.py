@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,11 +61,39 @@ class EmbeddingsConfig:
 
 
 @attrs.frozen
+class CatalogueSource:
+    """Where `tool_search` and `tool_install` look for extensions."""
+
+    location: str
+    """An https address, or a path."""
+    sha256: str | None = None
+    """The hash that the catalogue itself must have."""
+
+    def __attrs_post_init__(self) -> None:
+        if "://" in self.location and not self.is_remote:
+            raise ValueError(f"catalogues: {self.location!r} is neither a path nor an https address")
+        if self.sha256 is not None and not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise ValueError(f"catalogues: {self.sha256!r} is not a SHA-256 in lower-case hex")
+
+    @property
+    def is_remote(self) -> bool:
+        return self.location.startswith("https://")
+
+
+@attrs.frozen
 class BuiltinConfig:
     """What the operator can say about the first tools."""
 
     credentials: tuple[Credential, ...] = ()
     embeddings: EmbeddingsConfig = EmbeddingsConfig()
+    catalogues: tuple[str | CatalogueSource, ...] = attrs.field(default=())
+    """Indexes of what can be installed: addresses and paths, or tables that also pin a hash."""
+
+    @catalogues.validator
+    def _check_catalogues(self, _: Any, value: tuple[str | CatalogueSource, ...]) -> None:
+        for each in value:
+            if isinstance(each, str):
+                CatalogueSource(each)
 
     def bindings(self) -> list[Binding]:
         return [credential.binding() for credential in self.credentials]

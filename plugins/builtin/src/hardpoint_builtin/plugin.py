@@ -17,7 +17,9 @@ def hardpoint_config_type() -> type:
 
 @hookimpl
 def hardpoint_register_tools(registry: Any, config: BuiltinConfig) -> None:
-    for tool in (*builtin_tools(config), *memory_tools()):
+    from hardpoint_builtin.extensions import extension_tools
+
+    for tool in (*builtin_tools(config), *memory_tools(), *extension_tools()):
         registry.register(tool)
 
 
