@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardpoint import ConfigError
-from hardpoint_wasm.capabilities import Capabilities, schema
+from hardpoint_wasm.capabilities import Capabilities
+from hardpoint_wasm.capability_file import schema
 
 FILES = Path(__file__).parent / "capabilities"
 FULL: dict[str, Any] = {

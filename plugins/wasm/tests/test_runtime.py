@@ -22,10 +22,11 @@ from hardpoint import (
 )
 from hardpoint.net import PinnedClient
 from hardpoint_wasm import plugin
+from hardpoint_wasm.describe import Interface
 from hardpoint_wasm.limits import Limits
 from hardpoint_wasm.runtime import WasmRuntime
 from hardpoint_wasm.store import Record, Store
-from hardpoint_wasm.tool import Interface, WasmTool
+from hardpoint_wasm.tool import WasmTool
 
 TOUR = bytes(wasmtime.wat2wasm(wat.tour()))
 ANA = JobContext(user_id="ana", auto_approve=True)

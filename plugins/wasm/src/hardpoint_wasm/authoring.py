@@ -15,9 +15,10 @@ from hardpoint.errors import ConfigError
 from hardpoint_wasm import sources
 from hardpoint_wasm.examples import Result, read_examples, run_example
 from hardpoint_wasm.install import granted, inspect, make_runtime, make_tools
+from hardpoint_wasm.names import check_name
 from hardpoint_wasm.settings import WasmConfig
 from hardpoint_wasm.store import Store
-from hardpoint_wasm.tool import WasmTool, check_name
+from hardpoint_wasm.tool import WasmTool
 from hardpoint_wasm.toolchains import BUILDERS
 
 _EXAMPLES: Mapping[str, Any] = {

@@ -6,15 +6,11 @@ keeps those that were granted. What a capability means at run time is decided in
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from importlib import resources
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from hardpoint.errors import ConfigError
 from hardpoint_wasm.limits import MIB
 
 if TYPE_CHECKING:
@@ -26,7 +22,6 @@ MAX_PARAMETERS = 64 * 1024
 MAX_REQUEST, MAX_RESPONSE = 2 * MIB, 8 * MIB
 """Hard caps: a byte of a body costs the host many bytes while it moves in or out of a guest."""
 MAX_TIMEOUT = 300.0
-_MAX_NESTING = 8
 
 
 @attrs.frozen
@@ -198,12 +193,9 @@ class Capabilities:
             ConfigError: It is not JSON, has an unknown key or a wrong value; every message says
                 where.
         """
-        data = _check(_unwrap(_parse(document)))
-        made: Capabilities = _converter()(data, cls)
-        problems = made._problems()
-        if problems:
-            raise ConfigError([f"capabilities: {problem}" for problem in problems])
-        return attrs.evolve(made, **made._cut(), warnings=tuple(made._lint(data)))
+        from hardpoint_wasm.capability_file import read
+
+        return read(document)
 
     @property
     def permissions(self) -> tuple[str, ...]:
@@ -248,160 +240,6 @@ class Capabilities:
             kept = attrs.evolve(kept, workspace=WorkspaceRead(left) if allowed else None)
         return kept
 
-    def _problems(self) -> list[str]:
-        problems: list[str] = []
-        if self.http:
-            problems += self.http.allow_list().problems
-            for credential in self.http.credentials.values():
-                location = credential.location
-                if location.type in ("header", "query_param") and not (
-                    location.name or location.header_name
-                ):
-                    problems.append(f"{location.type} of {credential.secret_name!r} needs a name")
-            try:
-                self.http.bindings()
-            except ConfigError as error:
-                problems += error.problems
-        return problems
-
-    def _cut(self) -> dict[str, Any]:
-        cut: dict[str, Any] = {}
-        if self.description and len(self.description) > MAX_DESCRIPTION:
-            cut["description"] = self.description[:MAX_DESCRIPTION]
-        if self.parameters is not None and len(json.dumps(self.parameters)) > MAX_PARAMETERS:
-            cut["parameters"] = None
-        return cut
-
-    def _lint(self, data: Mapping[str, Any]) -> Sequence[str]:
-        warnings = list(self.warnings)
-        if self.http:
-            for asked, cap, word in (
-                (self.http.max_request_bytes, MAX_REQUEST, "max_request_bytes"),
-                (self.http.max_response_bytes, MAX_RESPONSE, "max_response_bytes"),
-            ):
-                if asked > cap:
-                    warnings.append(f"http.{word} asks for {asked}; at most {cap} are given")
-            if self.http.timeout_secs > MAX_TIMEOUT:
-                warnings.append(f"http.timeout_secs is cut to {MAX_TIMEOUT:g}")
-            for credential in self.http.credentials.values():
-                if not credential.host_patterns:
-                    warnings.append(
-                        f"the credential {credential.secret_name!r} has no host_patterns,"
-                        " so it goes nowhere"
-                    )
-            for endpoint in self.http.allowlist:
-                if endpoint.host.startswith("*."):
-                    warnings.append(f"http asks for every name below {endpoint.host[2:]}")
-        if self.parameters is not None and len(json.dumps(self.parameters)) > MAX_PARAMETERS:
-            warnings.append("parameters is larger than 64 KiB and is ignored")
-        if self.description and len(self.description) > MAX_DESCRIPTION:
-            warnings.append(f"description is cut to {MAX_DESCRIPTION} characters")
-        if self.workspace and not self.workspace.allowed_prefixes:
-            warnings.append("workspace asks for every document: allowed_prefixes is empty")
-        if self.webhook is not None:
-            warnings.append("webhook has no use here: hardpoint receives no webhooks for tools")
-        return warnings + self._lint_setup()
-
-    def _lint_setup(self) -> list[str]:
-        warnings: list[str] = []
-        wanted = self.setup.required_secrets if self.setup else ()
-        if wanted and self.auth is None:
-            warnings.append("setup.required_secrets without auth: nobody can say how to get them")
-        warnings += [
-            f"the prompt for {secret.name!r} is too short to help anybody"
-            for secret in wanted
-            if len(secret.prompt) < 30
-        ]
-        if self.auth is not None and not self.auth.get("oauth"):
-            missing = [key for key in ("setup_url", "instructions") if not self.auth.get(key)]
-            if missing:
-                warnings.append(f"auth by hand without {' and '.join(missing)}")
-        return warnings
-
 
 def _secret(name: str) -> str:
     return f"secret:{name.lower()}"
-
-
-# reading ---------------------------------------------------------------------------------------
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of capabilities files."""
-    text = resources.files("hardpoint_wasm").joinpath("capabilities.schema.json").read_text()
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
-
-
-def _parse(document: str | bytes | Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(document, Mapping):
-        return dict(document)
-    if len(document) > MAX_FILE:
-        raise ConfigError(f"a capabilities file has at most {MAX_FILE} bytes")
-    try:
-        data = json.loads(document, object_pairs_hook=_unique, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the capabilities file is not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise ConfigError("a capabilities file holds one JSON object")
-    return data
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Two readers of one file must not see two different grants.
-    data = dict(pairs)
-    if len(data) != len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return data
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _unwrap(data: dict[str, Any]) -> dict[str, Any]:
-    """Lift the keys of a nested `capabilities` object; what stands outside wins."""
-    for _ in range(_MAX_NESTING):
-        inner = data.pop("capabilities", None)
-        if inner is None:
-            return data
-        if not isinstance(inner, dict):
-            raise ConfigError("capabilities.capabilities must be an object")
-        data = {**inner, **data}
-    raise ConfigError(f"capabilities are nested more than {_MAX_NESTING} deep")
-
-
-def _check(data: dict[str, Any]) -> dict[str, Any]:
-    import fastjsonschema
-
-    if data.get("type") == "channel":
-        raise ConfigError(
-            "this is a channel, not a tool", hint="channels are plugins: see the how-to on plugins"
-        )
-    try:
-        checked: dict[str, Any] = _validator()(json.loads(json.dumps(data)))
-    except fastjsonschema.JsonSchemaValueException as error:
-        name = error.name or "data"
-        where = name.removeprefix("data").lstrip(".") or "the file"
-        text = error.message.removeprefix(name).strip()
-        raise ConfigError(f"capabilities: {where} {text}") from error
-    return checked
-
-
-@functools.cache
-def _validator() -> Callable[[Any], Any]:
-    import fastjsonschema
-
-    compiled: Callable[[Any], Any] = fastjsonschema.compile(schema())
-    return compiled
-
-
-@functools.cache
-def _converter() -> Callable[[Any, type[Any]], Any]:
-    import cattrs
-
-    converter = cattrs.Converter(forbid_extra_keys=False, detailed_validation=False)
-    # The schema has checked every type by now; nothing may be turned into another.
-    for plain in (str, int, float, bool):
-        converter.register_structure_hook(plain, lambda value, _: value)
-    return converter.structure

@@ -220,7 +220,7 @@ def test(state: Any, folder: str) -> int:
 @wasm.command()
 def schema() -> None:
     """Print the JSON Schema of capabilities files."""
-    from hardpoint_wasm.capabilities import schema as load_schema
+    from hardpoint_wasm.capability_file import schema as load_schema
 
     click.echo(json.dumps(load_schema(), indent=2))
 

@@ -8,11 +8,12 @@ from collections.abc import Collection
 import attrs
 
 from hardpoint.errors import HardpointError
+from hardpoint_wasm.describe import describe
 from hardpoint_wasm.runtime import WasmRuntime, folder
 from hardpoint_wasm.settings import WasmConfig
 from hardpoint_wasm.sources import Found
 from hardpoint_wasm.store import Record, Store
-from hardpoint_wasm.tool import WasmTool, describe
+from hardpoint_wasm.tool import WasmTool
 
 
 def make_store(config: WasmConfig) -> Store:

@@ -51,6 +51,33 @@ class WasmInstaller(Installer):
 
     async def install(self, entry: CatalogueEntry, context: JobContext) -> InstallState:
         toolset = self._toolset()
+        record, wasm = await self._fetched(entry, context)
+        known = {record.name: record for record in toolset.store.records()}.get(entry.name)
+        if known is not None and known.digest != record.digest:
+            raise NotAuthorized(
+                f"{entry.name} is installed with another content",
+                hint=f"a person can replace it: hardpoint wasm add {entry.source}",
+            )
+        if known is None:
+            toolset.store.add(attrs.evolve(record, status="installed"), wasm)
+        return await self._state(toolset.store.get(entry.name), context)
+
+    async def upgrade(self, entry: CatalogueEntry, context: JobContext) -> InstallState:
+        """Replace a module; what was granted to the old one is not granted to the new one."""
+        toolset = self._toolset()
+        known = toolset.store.get(entry.name)
+        if known.path is not None:
+            raise NotAuthorized(f"{entry.name} is a file of {known.path}; a person replaces it")
+        record, wasm = await self._fetched(entry, context)
+        if record.digest != known.digest or known.status == "quarantined":
+            status = "installed" if known.status == "quarantined" else known.status
+            toolset.store.add(attrs.evolve(record, status=status), wasm)
+            toolset.update()
+        return await self._state(toolset.store.get(entry.name), context)
+
+    async def _fetched(self, entry: CatalogueEntry, context: JobContext) -> tuple[Record, bytes]:
+        """A module with the hash that its entry names, and the record that it would get."""
+        toolset = self._toolset()
         if not entry.sha256:
             raise NotAuthorized(
                 f"the catalogue entry {entry.name!r} names no sha256",
@@ -60,20 +87,12 @@ class WasmInstaller(Installer):
             entry.source,
             name=entry.name,
             sha256=entry.sha256,
+            http=None if context.handle is None else context.services.http(),
             max_bytes=toolset.config.max_module_bytes,
         )
         if others:
             raise ConfigError(f"{entry.source} holds more than one module")
-        known = {record.name: record for record in toolset.store.records()}.get(entry.name)
-        record = await inspect(found, toolset.config, toolset.runtime)
-        if known is not None and known.digest != record.digest:
-            raise NotAuthorized(
-                f"{entry.name} is installed with another content",
-                hint=f"a person can replace it: hardpoint wasm add {entry.source}",
-            )
-        if known is None:
-            toolset.store.add(record, found.wasm)
-        return await self._state(known or record, context)
+        return await inspect(found, toolset.config, toolset.runtime), found.wasm
 
     async def authenticate(self, name: str, context: JobContext) -> InstallState:
         return await self._state(self._toolset().store.get(name), context)
@@ -81,8 +100,10 @@ class WasmInstaller(Installer):
     async def activate(self, name: str, context: JobContext) -> InstallState:
         toolset = self._toolset()
         record = toolset.store.get(name)
+        if record.status == "installed":
+            toolset.store.add(attrs.evolve(record, status="active"))
         toolset.update()
-        return await self._state(record, context)
+        return await self._state(toolset.store.get(name), context)
 
     async def remove(self, name: str, context: JobContext) -> InstallState:
         toolset = self._toolset()
@@ -96,7 +117,10 @@ class WasmInstaller(Installer):
 
     async def lock_entries(self) -> Sequence[LockEntry]:
         records = self._toolset().store.records()
-        return [LockEntry("wasm", record.name, record.digest) for record in records]
+        return [
+            LockEntry("wasm", r.name, r.digest, tools=sorted(r.interfaces), granted=r.granted)
+            for r in records
+        ]
 
     async def _state(self, record: Record, context: JobContext | None) -> InstallState:
         tools = tuple(record.interfaces)
@@ -109,6 +133,8 @@ class WasmInstaller(Installer):
                 f"not granted: {', '.join(record.missing)}; a person grants them with:"
                 f" hardpoint wasm grant {record.name}"
             )
+        if record.status == "installed":
+            status = "installed"
         lacking = await _lacking_secrets(record, context)
         if lacking:
             status = "needs_auth"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 from hardpoint.errors import SandboxError
-from hardpoint_wasm import typed, wasi, world
+from hardpoint_wasm import typed, wasi, world, world_guest
 from hardpoint_wasm.cache import CodeCache, CodeFile
 from hardpoint_wasm.command import RUN, ComponentCommand, ModuleCommand
 from hardpoint_wasm.compiler import Kind
@@ -19,8 +18,9 @@ from hardpoint_wasm.execution import Execution
 from hardpoint_wasm.hardening import ensure
 from hardpoint_wasm.limits import Limits
 from hardpoint_wasm.names import digest
-from hardpoint_wasm.slot import ABANDON_AFTER, Guest, Slot, Worker
+from hardpoint_wasm.slot import Guest, Slot
 from hardpoint_wasm.wit import WitFunction, read_function
+from hardpoint_wasm.workers import ABANDON_AFTER, Pool, Worker
 
 if TYPE_CHECKING:
     from wasmtime import Engine
@@ -76,7 +76,7 @@ class Module:
         self.shape = shape
         self.digest = content
         self.limits = limits
-        self._workers = _Workers(make_worker, concurrency)
+        self._workers = Pool(make_worker, concurrency)
         self._release = release
 
     @classmethod
@@ -246,86 +246,8 @@ def _bind(
         linker.add_wasip2()
         wasi.Timers(engine, current).define(linker, shape.imports)
     if shape.world is not None:
-        world.define_host(linker, shape.world, current)
-        return world.WorldGuest(shape.world, component, linker, wasi=uses_wasi)
+        world_guest.define_host(linker, shape.world, current)
+        return world_guest.WorldGuest(shape.world, component, linker, wasi=uses_wasi)
     if shape.run is not None:
         return ComponentCommand(linker, component, shape.run, output_bytes)
     return typed.TypedGuest(component, linker, shape.functions, wasi=uses_wasi)
-
-
-# workers ---------------------------------------------------------------------------------------
-
-
-class _Workers:
-    """The workers of one module. Safe from several event loops."""
-
-    def __init__(self, make: Callable[[], Worker], most: int) -> None:
-        self._make, self._most = make, most
-        self._lock = threading.Lock()
-        self._free: list[Worker] = []
-        self._all: set[Worker] = set()
-        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[Worker]]] = []
-        self._closed = False
-
-    async def take(self, *, nested: bool) -> Worker:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            if self._closed:
-                raise SandboxError("this tool was removed while it was called")
-            if self._free:
-                return self._free.pop()
-            # A nested call must not wait for the worker of its own caller.
-            if nested or len(self._all) < self._most:
-                worker = self._make()
-                self._all.add(worker)
-                return worker
-            waiter: asyncio.Future[Worker] = loop.create_future()
-            self._waiting.append((loop, waiter))
-        try:
-            return await waiter
-        except asyncio.CancelledError:
-            with self._lock:
-                self._waiting = [entry for entry in self._waiting if entry[1] is not waiter]
-            if waiter.done() and not waiter.cancelled():
-                self.give_back(waiter.result())
-            raise
-
-    def give_back(self, worker: Worker) -> None:
-        with self._lock:
-            if self._closed or (not self._waiting and len(self._all) > self._most):
-                self._all.discard(worker)
-                worker.close()
-                return
-            if not self._waiting:
-                self._free.append(worker)
-                return
-            loop, waiter = self._waiting.pop(0)
-
-        def hand_over() -> None:
-            if waiter.cancelled():
-                self.give_back(worker)
-            else:
-                waiter.set_result(worker)
-
-        try:
-            loop.call_soon_threadsafe(hand_over)
-        except RuntimeError:  # that loop was closed with its caller still waiting
-            self.give_back(worker)
-
-    def abandon(self, worker: Worker) -> None:
-        """Forget a worker whose guest does not end; another may take its place."""
-        with self._lock:
-            self._all.discard(worker)
-        worker.close()
-
-    @property
-    def busy(self) -> int:
-        with self._lock:
-            return len(self._all) - len(self._free)
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            workers, self._free = list(self._all), []
-        for worker in workers:
-            worker.close()

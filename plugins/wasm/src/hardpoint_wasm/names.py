@@ -1,9 +1,12 @@
-"""What identifies a module: the digest of its bytes, and the name that it carries itself."""
+"""What identifies a module: the digest of its bytes, and names: its own, its file's, its tool's."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import Path
+
+from hardpoint.errors import RegistrationError
 
 _USABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -11,6 +14,24 @@ _USABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 def digest(wasm: bytes) -> str:
     """The name of a module's content, as it is pinned at installation."""
     return "sha256:" + hashlib.sha256(wasm).hexdigest()
+
+
+def check_name(name: str) -> str:
+    """The name, if a tool can have it.
+
+    Raises:
+        RegistrationError: It cannot.
+    """
+    if not _USABLE.fullmatch(name):
+        raise RegistrationError(
+            name, f"{name[:80]!r} cannot be a tool's name", hint="use letters, digits, _ and -"
+        )
+    return name
+
+
+def tool_name(path: Path) -> str:
+    """The name that a module's file gives its tool."""
+    return path.name.removesuffix(".wasm")
 
 
 def own_name(wasm: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""Run guests: each slot has an engine and a thread of its own, and runs one execution at a time.
+"""Run guests: each slot is a worker with an engine of its own, and runs one execution at a time.
 
 The engine's epoch is the slot's stop button: raising it ends the guest in this slot and no other.
 Every execution gets a fresh store and instance, so nothing of one call is left for the next. Which
@@ -7,12 +7,6 @@ functions a guest sees and which of its exports is called is decided by the slot
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import queue
-import threading
-import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,75 +16,10 @@ from hardpoint_wasm.execution import Execution, Stopped, shared_watchdog
 from hardpoint_wasm.hardening import conversion_budget
 from hardpoint_wasm.limits import INSTANCES, LIST_ITEMS, MEMORIES, TABLES
 from hardpoint_wasm.traps import explain
+from hardpoint_wasm.workers import Worker
 
 if TYPE_CHECKING:
     from wasmtime import Engine, Store
-
-ABANDON_AFTER = 1.0
-"""Seconds that a cancelled or timed-out guest has to end before its slot is given up."""
-
-
-class Worker(ABC):
-    """A thread that runs one execution at a time. How it runs one is up to the subclass."""
-
-    def __init__(self) -> None:
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._execution: Execution | None = None
-        self._thread: threading.Thread | None = None
-        weakref.finalize(self, self._work.put, None)
-
-    @abstractmethod
-    def run(self, execution: Execution, request: Any, tool: str = "the tool") -> Any:
-        """Run one execution to its end on this thread.
-
-        Raises:
-            ToolError: Saying why the guest ended early.
-        """
-
-    def submit(self, execution: Execution, request: Any, tool: str) -> asyncio.Future[Any]:
-        """Start an execution; the future has its result or one of our errors."""
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-
-        def settle(result: Any, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-
-        def work() -> None:
-            result, error = None, None
-            try:
-                result = self.run(execution, request, tool)
-            # Whatever went wrong belongs to the caller's future; this thread goes on.
-            except BaseException as raised:
-                error = raised
-            try:
-                loop.call_soon_threadsafe(settle, result, error)
-            except RuntimeError:
-                pass  # the loop was closed meanwhile: nobody waits any more
-
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=_serve, args=(self._work,), name="hardpoint-wasm", daemon=True
-            )
-            self._thread.start()
-            _workers.add(self)
-        self._work.put(work)
-        return future
-
-    def close(self) -> None:
-        """Stop what runs here and end the thread."""
-        execution = self._execution
-        if execution is not None:
-            execution.stop("closed")
-        self._work.put(None)
-
-    def join(self, seconds: float) -> None:
-        if self._thread is not None:
-            self._thread.join(seconds)
 
 
 class Guest(Protocol):
@@ -179,23 +108,3 @@ class Slot(Worker):
         if execution.reason is not None:
             raise Stopped(execution.reason)
         return answer
-
-
-def _serve(work: queue.SimpleQueue[Callable[[], None] | None]) -> None:
-    # Holds the queue and not the worker, so that a forgotten worker can go and end this thread.
-    while (job := work.get()) is not None:
-        job()
-        del job
-
-
-# A thread inside the engine must not outlive the interpreter: it would bring the process down.
-_workers: weakref.WeakSet[Worker] = weakref.WeakSet()
-
-
-@atexit.register
-def _stop_all() -> None:
-    workers = list(_workers)
-    for worker in workers:
-        worker.close()
-    for worker in workers:
-        worker.join(2.0)

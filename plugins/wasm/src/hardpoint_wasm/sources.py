@@ -18,7 +18,7 @@ import attrs
 
 from hardpoint.errors import ConfigError, ExternalService, NotAuthorized
 from hardpoint_wasm.capabilities import MAX_FILE, Capabilities
-from hardpoint_wasm.tool import check_name
+from hardpoint_wasm.names import check_name
 
 SIDECAR = ".capabilities.json"
 _BUNDLES = (".tar.gz", ".tgz")

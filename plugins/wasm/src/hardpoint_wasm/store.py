@@ -20,13 +20,14 @@ import attrs
 
 from hardpoint.errors import ConfigError, HardpointError, SandboxError
 from hardpoint_wasm.capabilities import Capabilities
+from hardpoint_wasm.describe import Interface
 from hardpoint_wasm.limits import MIB
-from hardpoint_wasm.names import digest
-from hardpoint_wasm.tool import Interface, check_name
+from hardpoint_wasm.names import check_name, digest
 
 logger = logging.getLogger(__name__)
 
-Status = Literal["active", "quarantined"]
+Status = Literal["active", "installed", "quarantined"]
+"""`installed`: kept by an installer, and no tool before it is activated."""
 _MAX_RECORD = 2 * MIB
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
@@ -23,29 +22,16 @@ from hardpoint.errors import (
     SandboxError,
     ToolError,
 )
-from hardpoint_wasm.capabilities import MAX_DESCRIPTION, MAX_PARAMETERS, Capabilities
+from hardpoint_wasm.capabilities import Capabilities
+from hardpoint_wasm.describe import Interface, describe, refuse_constant
 from hardpoint_wasm.limits import Limits
+from hardpoint_wasm.names import check_name, own_name, tool_name
 from hardpoint_wasm.runtime import WasmRuntime, default_runtime
 
 if TYPE_CHECKING:
     from hardpoint_wasm.module import Module
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_OPEN: Mapping[str, Any] = {"type": "object", "properties": {}, "required": []}
 MAX_GUEST_ERROR = 4096
-DESCRIBE_TIMEOUT = 10.0
-
-
-@attrs.frozen
-class Interface:
-    """How a tool presents itself; kept at installation, so that listing tools runs no guest."""
-
-    description: str = ""
-    parameters: Mapping[str, Any] = attrs.field(factory=lambda: dict(_OPEN))
-    discovery: Mapping[str, Any] | None = None
-    """The guest's whole schema where it cannot be advertised as it is."""
-    function: str | None = None
-    """The exported function, for components without the tool world."""
 
 
 class WasmTool(Tool):
@@ -256,7 +242,7 @@ class WasmTool(Tool):
         if len(answer.encode("utf-8")) > module.limits.output_bytes:
             raise _too_long(self.name, module.limits)
         try:
-            return ToolOutput.success(json.loads(answer, parse_constant=_no_constant))
+            return ToolOutput.success(json.loads(answer, parse_constant=refuse_constant))
         except (ValueError, RecursionError):
             return ToolOutput.text(answer)
 
@@ -276,9 +262,6 @@ class WasmTool(Tool):
         if auth is None:
             return None
         return f"set its secret with: hardpoint secrets set {auth['secret_name']}"
-
-
-# making tools ----------------------------------------------------------------------------------
 
 
 async def load_tools(
@@ -302,7 +285,7 @@ async def load_tools(
         capabilities = Capabilities.from_json(capabilities)
     granted = capabilities or Capabilities()
     limits = limits or runtime.limits
-    name = name or granted.name or _own_name(wasm)
+    name = name or granted.name or own_name(wasm)
     if not name:
         raise RegistrationError(
             "", "the module says no name of its own", hint="load(..., name='what_it_does')"
@@ -323,65 +306,6 @@ async def load_tools(
     ]
 
 
-async def describe(
-    module: Module,
-    name: str,
-    capabilities: Capabilities,
-    *,
-    description: str | None = None,
-    schema: Mapping[str, Any] | None = None,
-) -> dict[str, Interface]:
-    """How the tools of a module present themselves, by tool name. Runs the guest where it must.
-
-    Raises:
-        ToolError: The guest does not survive being asked.
-    """
-    said, own = "", None
-    match module.shape.kind:
-        case "functions":
-            return _functions(module, name, description or capabilities.description)
-        case "world":
-            said, own = await _ask(module, name)
-    description = description or capabilities.description or said
-    schema = schema or _typed(capabilities.parameters) or own or capabilities.parameters
-    parameters, discovery = advertised(schema)
-    return {name: Interface(description[:MAX_DESCRIPTION], parameters, discovery)}
-
-
-def advertised(
-    schema: Mapping[str, Any] | None,
-) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """A schema as the registry takes it, and the whole one where that is another."""
-    from hardpoint import validate_tool_schema
-
-    if schema is None:
-        return dict(_OPEN), None
-    if not validate_tool_schema(schema):
-        return schema, None
-    repaired = {"properties": {}, **schema, "type": "object"}
-    if not validate_tool_schema(repaired):
-        return repaired, None
-    return dict(_OPEN), schema
-
-
-def check_name(name: str) -> str:
-    """The name, if a tool can have it.
-
-    Raises:
-        RegistrationError: It cannot.
-    """
-    if not _NAME.fullmatch(name):
-        raise RegistrationError(
-            name, f"{name[:80]!r} cannot be a tool's name", hint="use letters, digits, _ and -"
-        )
-    return name
-
-
-def tool_name(path: Path) -> str:
-    """The name that a module's file gives its tool."""
-    return path.name.removesuffix(".wasm")
-
-
 def read_files(path: Path) -> tuple[bytes, Capabilities | None]:
     """A module and the capabilities file beside it.
 
@@ -400,51 +324,6 @@ def read_files(path: Path) -> tuple[bytes, Capabilities | None]:
         raise ConfigError([f"{sidecar.name}: {problem}" for problem in error.problems]) from error
 
 
-async def _ask(module: Module, name: str) -> tuple[str, Mapping[str, Any] | None]:
-    from hardpoint_wasm.execution import Execution
-    from hardpoint_wasm.host import Host
-    from hardpoint_wasm.world import Describe
-
-    limits = attrs.evolve(module.limits, timeout=min(DESCRIBE_TIMEOUT, module.limits.timeout))
-    host = Host(name, Capabilities(), JobContext(user_id="install"), None)
-    host.execution = Execution(limits, host, loop=asyncio.get_running_loop())
-    said, text = await module.run(host.execution, Describe(), name)
-    if len(text) > MAX_PARAMETERS:
-        return said, None
-    try:
-        schema = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        return said, None
-    return said, schema if isinstance(schema, dict) else None
-
-
-def _functions(module: Module, name: str, description: str | None) -> dict[str, Interface]:
-    from hardpoint_wasm.wit import object_schema
-
-    found: dict[str, Interface] = {}
-    single = len(module.shape.functions) == 1
-    for key, exported in module.shape.functions.items():
-        tool = name if single else f"{name}__{key.replace('-', '_')}"
-        told = f"{exported.name}: {exported.signature}"
-        found[check_name(tool)] = Interface(
-            f"{description}\n{told}" if description else told,
-            object_schema(exported.signature.params),
-            function=key,
-        )
-    return found
-
-
-def _typed(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A schema from a capabilities file, if it says anything that a guest's own could not."""
-    return schema if schema and schema.get("properties") else None
-
-
-def _own_name(wasm: bytes) -> str | None:
-    from hardpoint_wasm.names import own_name
-
-    return own_name(wasm)
-
-
 def _deadline(ctx: JobContext) -> float | None:
     return None if ctx.deadline is None else time.monotonic() + ctx.deadline - time.time()
 
@@ -454,7 +333,3 @@ def _too_long(tool: str, limits: Limits) -> SandboxError:
         f"{tool} returned more than its {limits.output_bytes} bytes",
         hint="allow more with `output_bytes` in [plugin.wasm.tools.NAME], or ask for less",
     )
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")

@@ -14,10 +14,12 @@ import attrs
 from hardpoint import Tool, ToolDefinition, Toolset
 from hardpoint.errors import HardpointError
 from hardpoint_wasm import sources
+from hardpoint_wasm.describe import Interface, advertised
 from hardpoint_wasm.install import inspect, make_runtime, make_store, make_tools
+from hardpoint_wasm.names import tool_name
 from hardpoint_wasm.settings import WasmConfig
 from hardpoint_wasm.store import Record
-from hardpoint_wasm.tool import Interface, WasmTool, advertised, read_files, tool_name
+from hardpoint_wasm.tool import WasmTool, read_files
 
 logger = logging.getLogger(__name__)
 
@@ -136,6 +138,8 @@ class WasmToolset(Toolset):
         return self.store.get(record.name)
 
     def _take(self, record: Record) -> None:
+        if record.status == "installed":
+            return
         if record.status == "quarantined":
             logger.warning("the tool %s is quarantined: %s", record.name, record.reason)
             return

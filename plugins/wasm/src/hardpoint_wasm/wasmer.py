@@ -24,8 +24,8 @@ from hardpoint_wasm.execution import Execution, Stopped, shared_watchdog
 from hardpoint_wasm.limits import MIB, Limits
 from hardpoint_wasm.module import Module, Shape, encoding
 from hardpoint_wasm.names import digest
-from hardpoint_wasm.slot import Worker
 from hardpoint_wasm.traps import explain
+from hardpoint_wasm.workers import Worker
 
 _BASE = 320 * MIB
 """Data that the process needs for itself; the guest's memory comes on top."""
