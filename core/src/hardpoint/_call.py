@@ -122,10 +122,10 @@ async def _own(plan: Plan, work: Any) -> Any:
 async def refuse_early(call: Call) -> None:
     """Ask nobody about a call that its limits would refuse anyway. Nothing is counted here."""
     plan, user = call.plan, call.context.user_id
-    limits = list(plan.limits)
+    call.limits = plan.limits_for(user)
     for function in plan.limit_hooks:
-        limits += limits_of(call, function)
-    call.limits = [LimitRequest(user, counter, limit) for counter, limit in limits]
+        more = (LimitRequest(user, *limit) for limit in limits_of(call, function))
+        call.limits = (*call.limits, *more)
     if not call.limits:
         return
     wait = await call.core.limiter.check(call.limits)
@@ -185,7 +185,7 @@ def write_decided(call: Call) -> None:
     """
     call.decided_written = True
     try:
-        call.core.recorder.write(*_facts.of_decision(call))
+        call.core.recorder.write(_facts.of_decision(call))
     except Exception as error:  # whatever stops the record stops the call
         raise NotAuthorized(
             f"the audit record cannot be written, so the call is denied: {error}"
@@ -327,7 +327,7 @@ async def settle(call: Call) -> CallOutcome:
         if warning is not None:
             outcome = attrs.evolve(outcome, warnings=(*outcome.warnings, warning))
     core.labels.add(call.context, outcome)
-    core.recorder.write_if_possible(*_facts.of_end(call, outcome))
+    core.recorder.write_if_possible(_facts.of_end(call, outcome))
     if plan is not None and plan.finished_hooks:
         _observe(call, plan.finished_hooks, outcome=outcome)
     return outcome
@@ -371,7 +371,7 @@ async def run_call(
     except BaseException as error:
         if call.reservation is not None:
             core.budget.refund(call.reservation)
-        core.recorder.write_if_possible(*_facts.of_cancellation(call, error))
+        core.recorder.write_if_possible(_facts.of_cancellation(call, error))
         raise
     if not call.decided_written:
         try:

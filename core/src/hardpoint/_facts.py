@@ -1,28 +1,50 @@
-"""What the audit says of a call: kind, fields, and whether the record may wait in a batch."""
+"""What the audit says of a call."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from hardpoint._record import Fact, Shared
 from hardpoint._state import Call
 from hardpoint.calls import CallOutcome
 from hardpoint.tools import strictest
 
-Fact = tuple[str, dict[str, Any], bool]
-
 # Records of calls without effects may be written in batches; nothing is lost that matters.
 HARMLESS: Final = frozenset(("read",))
-_NOTHING: Final[dict[str, Any]] = {}
+NOTHING: Final = Fact("nothing", {})
 
 
 def of_decision(call: Call) -> Fact:
     """What was decided about a call, refusals included."""
-    may_wait = HARMLESS.issuperset(call.effects)
     if call.core.recorder.is_idle:
-        return "decided", _NOTHING, may_wait
+        return NOTHING
+    own: dict[str, Any] = {"call_id": call.id, "params": call.redacted.params}
+    if call.subjects:
+        own["subjects"] = [
+            {"kind": s.kind, "value": s.value, "operation": s.operation} for s in call.subjects
+        ]
+    if call.digest is not None:
+        own["digest"] = call.digest
+    if call.error is not None:
+        own["error"] = {"kind": call.error.kind, "message": call.error.message}
+    return Fact("decided", own, HARMLESS.issuperset(call.effects), _shared(call))
+
+
+def _shared(call: Call) -> Shared:
+    """What a caller's calls of one tool have in common; kept with the plan until it changes."""
+    plan = call.plan
+    if plan is None or call.error is not None:
+        return Shared(_shared_facts(call))
+    key = (call.verdict, call.judged, call.requirement, call.effects)
+    known = plan.recorded
+    if known is None or known[0] is not call.context or known[1] != key:
+        known = plan.recorded = (call.context, key, Shared(_shared_facts(call)))
+    return known[2]
+
+
+def _shared_facts(call: Call) -> dict[str, Any]:
     context, verdict = call.context, call.verdict
-    record: dict[str, Any] = {
-        "call_id": call.id,
+    facts: dict[str, Any] = {
         "tool": call.request.tool,
         "user": context.user_id,
         "session": context.session_id,
@@ -34,28 +56,19 @@ def of_decision(call: Call) -> Fact:
         "policy": call.judged,
         "requirement": strictest((call.requirement, verdict.requirement)).value,
         "reasons": [reason.to_json() for reason in verdict.reasons],
-        "params": call.redacted.params,
-        "subjects": [
-            {"kind": s.kind, "value": s.value, "operation": s.operation} for s in call.subjects
-        ],
         "effects": sorted(call.effects),
     }
     if call.plan is not None:
-        record["domain"] = call.plan.domain_name
-        record["owner"] = call.plan.entry.owner
-    if call.digest is not None:
-        record["digest"] = call.digest
-    if call.error is not None:
-        record["error"] = {"kind": call.error.kind, "message": call.error.message}
-    return "decided", record, may_wait
+        facts["domain"] = call.plan.domain_name
+        facts["owner"] = call.plan.entry.owner
+    return facts
 
 
 def of_end(call: Call, outcome: CallOutcome) -> Fact:
     """How a call ended."""
-    may_wait = HARMLESS.issuperset(call.effects)
     if call.core.recorder.is_idle:
-        return "finished", _NOTHING, may_wait
-    record: dict[str, Any] = {
+        return NOTHING
+    own: dict[str, Any] = {
         "call_id": call.id,
         "tool": call.request.tool,
         "ok": outcome.ok,
@@ -64,16 +77,16 @@ def of_end(call: Call, outcome: CallOutcome) -> Fact:
         "truncated": outcome.truncated,
     }
     if outcome.output is not None and outcome.output.cost is not None:
-        record["cost"] = str(outcome.output.cost)
+        own["cost"] = str(outcome.output.cost)
     if outcome.error is not None:
-        record["error"] = {"kind": outcome.error.kind, "message": outcome.error.message}
-    return "finished", record, may_wait
+        own["error"] = {"kind": outcome.error.kind, "message": outcome.error.message}
+    return Fact("finished", own, HARMLESS.issuperset(call.effects))
 
 
 def of_cancellation(call: Call, error: BaseException) -> Fact:
     """That a call was cancelled before its end."""
-    record = {"call_id": call.id, "tool": call.request.tool, "error": type(error).__name__}
-    return "cancelled", record, False
+    own = {"call_id": call.id, "tool": call.request.tool, "error": type(error).__name__}
+    return Fact("cancelled", own)
 
 
 def _decision(call: Call) -> str:

@@ -9,10 +9,12 @@ from typing import Any
 
 import attrs
 
+from hardpoint._record import Shared
 from hardpoint.config import Config, ToolConfig
+from hardpoint.context import JobContext
 from hardpoint.entries import Entry
 from hardpoint.errors import ConfigError, DomainUnavailable, ToolError
-from hardpoint.interfaces import ExecutionDomain
+from hardpoint.interfaces import ExecutionDomain, LimitRequest
 from hardpoint.limits import ToolRateLimitConfig
 from hardpoint.plugins import HookFunction, PluginManager
 from hardpoint.policy.rules import BoundRule, Rule, bind_rule, rules_for
@@ -50,6 +52,9 @@ class Plan:
     limit_hooks: Sequence[HookFunction]
     started_hooks: Sequence[HookFunction]
     finished_hooks: Sequence[HookFunction]
+    recorded: tuple[JobContext, Any, Shared] | None = None
+    """What the last record of a decision can share with the next one."""
+    limits_of_user: tuple[str, Sequence[LimitRequest]] | None = None
 
     @cached_property
     def coerce(self) -> Callable[[Any], dict[str, Any]]:
@@ -120,6 +125,14 @@ class Plan:
         if self.fixed_effects is not None:
             return self.fixed_effects
         return frozenset(self.tool.effects(params))
+
+    def limits_for(self, user_id: str) -> Sequence[LimitRequest]:
+        """The limits that stand whatever the call; the last user's are kept."""
+        known = self.limits_of_user
+        if known is None or known[0] != user_id:
+            requests = tuple(LimitRequest(user_id, name, limit) for name, limit in self.limits)
+            known = self.limits_of_user = (user_id, requests)
+        return known[1]
 
     def require_domain(self) -> ExecutionDomain:
         """The domain that must run the tool.

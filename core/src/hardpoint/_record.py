@@ -6,12 +6,42 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+import attrs
+
 from hardpoint.calls import CallOutcome
 from hardpoint.context import JobContext
 from hardpoint.interfaces import AuditSink
 from hardpoint.store import Store
 
 logger = logging.getLogger(__name__)
+
+
+class Shared:
+    """Facts that many records have in common. They are written as JSON once."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.fields = fields
+        self._encoded: str | None = None
+
+    def encoded_by(self, audit: Any) -> str:
+        if self._encoded is None:
+            self._encoded = audit.encoded(self.fields)
+        return self._encoded
+
+
+@attrs.frozen
+class Fact:
+    """What one record says."""
+
+    kind: str
+    own: Mapping[str, Any]
+    may_wait: bool = False
+    """Whether the record may be written together with later ones."""
+    shared: Shared | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        shared = {} if self.shared is None else self.shared.fields
+        return {"kind": self.kind, **shared, **self.own}
 
 
 class Recorder:
@@ -21,32 +51,32 @@ class Recorder:
         self.audit = audit
         """The audit log; None when auditing is switched off."""
         self._sinks = sinks
-
-    @property
-    def is_idle(self) -> bool:
+        self.is_idle = audit is None and not sinks
         """Whether nobody reads records, so that none need be made."""
-        return self.audit is None and not self._sinks
 
-    def write(self, kind: str, record: Mapping[str, Any], batch: bool) -> None:
+    def write(self, fact: Fact) -> None:
         """Write one record; it is in the file when this returns, unless it may wait in a batch.
 
         Raises:
             AuditError: It cannot be written.
         """
         if self.audit is not None:
-            self.audit.write(kind, record, batch=batch)
+            text = self.audit.encoded(fact.own)
+            if fact.shared is not None:
+                text = f"{fact.shared.encoded_by(self.audit)[:-1]},{text[1:]}"
+            self.audit.append(fact.kind, text, batch=fact.may_wait)
         for sink in self._sinks:
             try:
-                sink.write({"kind": kind, **record})
+                sink.write(fact.to_json())
             except Exception:  # a sink is foreign code and has no say
                 logger.exception("audit sink %s failed", type(sink).__name__)
 
-    def write_if_possible(self, kind: str, record: Mapping[str, Any], batch: bool) -> None:
+    def write_if_possible(self, fact: Fact) -> None:
         """Write a record of what has happened already; a failure is logged."""
         try:
-            self.write(kind, record, batch)
+            self.write(fact)
         except Exception:  # nothing can be undone any more
-            logger.exception("a record of kind %s could not be written", kind)
+            logger.exception("a record of kind %s could not be written", fact.kind)
 
 
 class Labels:

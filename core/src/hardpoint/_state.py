@@ -95,7 +95,7 @@ class Call:
         self.subjects: tuple[Subject, ...] = ()
         self.effects: Any = ()
         self.requirement = ApprovalRequirement.NEVER
-        self.limits: list[LimitRequest] = []
+        self.limits: Sequence[LimitRequest] = ()
         self.verdict = ALLOWED
         self.judged: str | None = None
         """What the policy said, before earlier answers and people."""

@@ -98,7 +98,8 @@ def _after_fork() -> None:
     _threads = DaemonThreads()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 async def run_blocking(

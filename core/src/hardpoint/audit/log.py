@@ -16,6 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,6 +37,19 @@ INDEX_SECONDS = 5.0
 
 _RESERVED = frozenset(("seq", "at", "kind", "prev", "hash"))
 _NESTED = frozenset((dict, list, tuple))
+
+
+_process = object()
+"""This process, until it forks; quicker to compare than its number."""
+
+
+def _now_another() -> None:
+    global _process
+    _process = object()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_now_another)
 
 
 class AuditError(HardpointError):
@@ -107,8 +121,15 @@ class AuditLog:
         Raises:
             AuditError: It could not be written, or an earlier batch could not.
         """
-        text = self._encoded(fields)
-        if self._pid != os.getpid():
+        self.append(kind, self.encoded(fields), batch=batch)
+
+    def append(self, kind: str, text: str, *, batch: bool = False) -> None:
+        """Write one record from the JSON that `encoded` made of its fields.
+
+        Raises:
+            AuditError: As for `write`.
+        """
+        if self._process is not _process:
             self._after_fork()
         with self._lock:
             if self._failure is not None:
@@ -139,7 +160,7 @@ class AuditLog:
             AuditError: It could not be written.
         """
         with self._lock:
-            if self._pid == os.getpid() and self._descriptor >= 0:
+            if self._process is _process and self._descriptor >= 0:
                 self._flush(sync=self._fsync)
                 self._note(closed=False)
 
@@ -149,28 +170,34 @@ class AuditLog:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            if self._pid == os.getpid() and self._descriptor >= 0:
+            if self._process is _process and self._descriptor >= 0:
                 try:
                     self._flush(sync=self._fsync)
                     self._note(closed=True)
                 finally:
                     os.close(self._descriptor)
                     self._reset()
-            if self._index is not None and self._pid == os.getpid():
+            if self._index is not None and self._process is _process:
                 self._index.close()
                 self._index = None
 
     # under the lock ----------------------------------------------------------------------------
 
-    def _encoded(self, fields: Mapping[str, Any]) -> str:
+    def encoded(self, fields: Mapping[str, Any]) -> str:
+        """Fields as the JSON of a record: redacted, and without anything that looks like a secret.
+
+        Raises:
+            AuditError: They are not JSON, or are named like something that a record sets itself.
+        """
         if not _RESERVED.isdisjoint(fields):
             taken = ", ".join(sorted(_RESERVED.intersection(fields)))
             raise AuditError(f"an audit record sets {taken} itself; name these fields otherwise")
         try:
             # The names of a record's own fields are ours; what is nested came from elsewhere.
-            nested = {name: value for name, value in fields.items() if type(value) in _NESTED}
-            values = redact_sensitive_json(list(nested.values()))
-            clean = {**fields, **dict(zip(nested, values, strict=True))}
+            clean = dict(fields)
+            for name, value in fields.items():
+                if type(value) in _NESTED:
+                    clean[name] = redact_sensitive_json(value)
             text = chain.encode(clean)
             if self.scanner is not None and self.scanner.scan(text):
                 text = chain.encode(self.scanner.redact_value(clean)[0])
@@ -180,8 +207,7 @@ class AuditLog:
 
     def _append(self, kind: str, text: str, now: float) -> None:
         self._sequence += 1
-        at = datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds")
-        head = f'{{"seq":{self._sequence},"at":"{at[:-6]}Z","kind":{chain.encode(kind)}}}'
+        head = f'{{"seq":{self._sequence},"at":"{_utc(now)}","kind":{chain.encode(kind)}}}'
         line, self._head = chain.seal(head, text, self._head)
         self._buffer.append(line)
         self._last_at = now
@@ -267,7 +293,7 @@ class AuditLog:
         self._reset()
 
     def _reset(self) -> None:
-        self._pid = os.getpid()
+        self._process = _process
         self._path = self.folder
         self._descriptor = -1
         self._size = 0
@@ -286,10 +312,21 @@ class AuditLog:
     def _flush_later(self) -> None:
         with self._lock:
             self._timer = None
-            if self._pid == os.getpid() and self._descriptor >= 0:
+            if self._process is _process and self._descriptor >= 0:
                 # Kept in `_failure`: the next record tries again and is refused with the reason.
                 with contextlib.suppress(AuditError):
                     self._flush(sync=self._fsync)
+
+
+def _utc(now: float) -> str:
+    """A time as text, to the microsecond."""
+    second, fraction = divmod(round(now * 1e6), 1_000_000)
+    return f"{_whole_second(second)}.{fraction:06}Z"
+
+
+@lru_cache(maxsize=2)
+def _whole_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _close(reference: weakref.ref[AuditLog]) -> None:

@@ -117,7 +117,7 @@ def _match(question: Question, applying: Sequence[BoundRule]) -> Mapping[str, Se
     found: dict[str, list[Reason]] = {}
     for bound in applying:
         if bound.kind != "command" and bound.matches(question.params, question.subjects):
-            found.setdefault(bound.rule.decision, []).append(bound.rule.because("matches"))
+            found.setdefault(bound.rule.decision, []).append(bound.reason)
     command_rules = [bound for bound in applying if bound.kind == "command"]
     if command_rules:
         for word, reasons in _match_commands(question, command_rules).items():

@@ -6,7 +6,7 @@ import fnmatch
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import attrs
@@ -137,6 +137,11 @@ class BoundRule:
     names_exactly: bool = False
     """The rule spells out one call, so that it may allow what always asks."""
 
+    @cached_property
+    def reason(self) -> Reason:
+        """What is said when it matches."""
+        return self.rule.because("matches")
+
     def applies(
         self,
         domain: str,
@@ -145,6 +150,8 @@ class BoundRule:
         seen: Collection[str] = (),
     ) -> bool:
         """Whether the `when` and `unless` of the rule let it count for this caller."""
+        if not self.rule.when and not self.rule.unless:
+            return True
         facts: Mapping[str, Any] = {
             "domain": (domain,),
             "effects": effects,
@@ -228,11 +235,17 @@ def _value_matches(value: Any, wanted: Any, every: bool) -> bool:
     if isinstance(value, str) and isinstance(wanted, str):
         return _glob(wanted)(value) is not None
     if isinstance(wanted, str):
-        try:
-            wanted = json.loads(wanted)
-        except ValueError:
-            return False
+        return any(_json_equal(value, meant) for meant in _as_json(wanted))
     return _json_equal(value, wanted)
+
+
+@lru_cache(maxsize=1024)
+def _as_json(text: str) -> tuple[Any, ...]:
+    """The value that a text is in JSON, if it is one."""
+    try:
+        return (json.loads(text),)
+    except (ValueError, RecursionError):
+        return ()
 
 
 def _json_equal(a: Any, b: Any) -> bool:
