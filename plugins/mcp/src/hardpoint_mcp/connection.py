@@ -27,6 +27,7 @@ T = TypeVar("T")
 _LONGEST_WAIT: Final = 60.0
 _SHORT_WAIT: Final = 2.0
 """What a request waits for a server that is about to be started again."""
+_ALIVE_WITHIN: Final = 5.0
 _STABLE: Final = 10.0
 """A server that lived this long may be started again at once."""
 _LISTED: Final = {
@@ -116,6 +117,9 @@ class Connection:
                 session = await self.session()
                 try:
                     done = await work(session)
+                except TimeoutError:
+                    self._keep(self._check_alive(session))
+                    raise
                 except ConnectionLost as error:
                     again = self._forget(session, error)
                     if not again or attempt == 2:
@@ -287,6 +291,21 @@ class Connection:
                     self._on_notification(f"notifications/{method}/list_changed", {})
             pause = 1.0 if time.monotonic() - started > 30 else min(2 * pause, _LONGEST_WAIT)
             await asyncio.sleep(pause)
+
+    async def _check_alive(self, session: Session) -> None:
+        """After a call that took too long: a server that does not even answer this is ended."""
+        if session.channel.each_request_alone:
+            return
+        method = "server/discover" if session.modern else "ping"
+        try:
+            await session.request(method, {}, Call(_ALIVE_WITHIN))
+        except TimeoutError:
+            # One that works off its calls one by one answers none of them meanwhile; each of those
+            # calls ends in its own time and asks here again.
+            if self._in_use == 0:
+                self._broke(session, f"it did not answer within {_ALIVE_WITHIN:g} s")
+        except WireError:
+            pass  # it answered, or its end is seen to elsewhere
 
     def _keep(self, work: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.ensure_future(work)
