@@ -49,9 +49,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Profiles and the like go to a folder of the test run, not to the user's."""
-    monkeypatch.setenv("HARDPOINT_CONTAINER_DATA", str(tmp_path_factory.getbasetemp() / "data"))
+def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Profiles and the like go to a folder of the test, not to the user's."""
+    monkeypatch.setenv("HARDPOINT_CONTAINER_DATA", str(tmp_path.with_name(f"{tmp_path.name}-data")))
 
 
 @pytest.fixture

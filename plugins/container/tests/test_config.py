@@ -32,6 +32,7 @@ def test_sizes_are_read_with_their_units(text: str, size: int) -> None:
         {"user": "ana"},
         {"egress": EgressConfig(allow=(EgressRule("example.com"),))},
         {"cpus": 0.0},
+        {"network": "open"},
         {
             "network": "proxy",
             "egress": EgressConfig(

@@ -18,8 +18,10 @@ from hardpoint.net import PinnedClient, UrlGuard
 from hardpoint_container import ContainerDomain
 from hardpoint_container.config import EgressConfig, EgressRule, SandboxSecret
 from hardpoint_container.egress import Exit, server_name
+from hardpoint_container.egress_rules import proposals_file, read_proposals
 from hardpoint_container.session_ca import SessionCA
 from hardpoint_container.standins import MARK
+from hardpoint_container.workspace import data_folder
 
 pytestmark = pytest.mark.podman
 
@@ -286,6 +288,8 @@ async def test_audit_mode_lets_through_and_proposes_rules(proxied: Any, world: W
         {"host": f"two.example:{world.port}", "methods": ["GET"]},
     ]
     assert {record["verdict"] for record in world.records} == {"would be refused"}
+    await kit.domain.__aexit__(None, None, None)
+    assert read_proposals(proposals_file(data_folder())) == proposals
 
 
 async def test_one_connection_carries_many_requests(proxied: Any, world: World) -> None:

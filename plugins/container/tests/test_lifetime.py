@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable
@@ -14,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from hardpoint.errors import DomainUnavailable, SandboxError
 
 pytestmark = [pytest.mark.podman, pytest.mark.podman_only]
 
@@ -136,3 +140,45 @@ async def test_a_sandbox_ends_by_itself_at_the_end_of_its_life(
 
     assert await asyncio.to_thread(wait_until, lambda: name not in containers())
     assert await kit.out("echo again") == "again"
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A Podman service that the sandbox is asked from, as on a remote machine."""
+    folder = tempfile.mkdtemp(prefix="hp-svc-")
+    address = f"unix://{folder}/podman.sock"
+    with subprocess.Popen(["podman", "system", "service", "--time=0", address]) as process:
+        assert wait_until(Path(folder, "podman.sock").exists)
+        monkeypatch.setenv("CONTAINER_HOST", address)
+        yield process
+        process.kill()
+    shutil.rmtree(folder)
+
+
+async def test_a_remote_podman_serves_as_well(service: Any, kit: Any) -> None:
+    assert await kit.out("echo hi; id -u") != ""
+    assert not (await kit.sh("touch /x")).ok
+
+
+async def test_a_service_killed_in_mid_call_is_said_so_and_leaves_nothing(
+    service: Any, make_kit: Any, containers: Any, monkeypatch: pytest.MonkeyPatch, workspace: Path
+) -> None:
+    kit = await make_kit()
+    started = asyncio.Event()
+    running = asyncio.create_task(
+        kit.sh("echo x >> runs; echo on; sleep 60", on_output=lambda *_: started.set())
+    )
+    await started.wait()
+    async with kit.domain.session(kit.context) as session:
+        name = session.spec.name
+
+    service.kill()
+    service.wait()
+
+    with pytest.raises(SandboxError, match="not tried again"):
+        await running
+    assert (workspace / "runs").read_text() == "x\n"
+    with pytest.raises(DomainUnavailable):
+        await kit.out("true")
+    monkeypatch.delenv("CONTAINER_HOST")
+    assert await asyncio.to_thread(wait_until, lambda: name not in containers())

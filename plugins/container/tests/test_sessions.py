@@ -255,5 +255,23 @@ async def test_a_tool_of_somebody_else_works_inside_only(
         await stranger.execute({}, kit.context)
 
 
+async def test_full_access_is_a_container_too_with_a_system_to_write_to(
+    make_kit: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "canary").write_text("host canary")
+    kit = await make_kit(policy="full_access", allow_full_access=True)
+
+    assert await kit.out("touch /usr/x && ls /usr/x") == "/usr/x"
+    assert not (await kit.sh(f"cat {tmp_path}/canary")).ok
+    assert not (await kit.sh("grep -q eth0 /proc/net/dev")).ok
+    assert "CapEff:\t0000000000000000" in await kit.out("grep CapEff /proc/self/status")
+
+
+async def test_the_domain_keeps_the_rules_of_domains(small: Any, workspace: Path, kit: Any) -> None:
+    from hardpoint.testing import check_domain
+
+    await check_domain(ContainerDomain(small()), kit.context)
+
+
 def test_making_a_domain_starts_nothing(small: Any) -> None:
     assert ContainerDomain(small()).explain()["network"] == "none"

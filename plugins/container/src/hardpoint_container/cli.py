@@ -141,6 +141,21 @@ def shell(state: Any, workspace: Path) -> None:
 
 
 @sandbox.command()
+@click.option("--forget", is_flag=True, help="Begin anew.")
+def egress(forget: bool) -> None:
+    """The rules that sandboxes in audit mode would have needed, ready for the configuration."""
+    from hardpoint_container.egress_rules import proposals_file, read_proposals
+    from hardpoint_container.workspace import data_folder
+
+    path = proposals_file(data_folder())
+    for rule in read_proposals(path):
+        click.echo("[[plugin.container.egress.allow]]")
+        click.echo(f"host = {json.dumps(rule['host'])}\nmethods = {json.dumps(rule['methods'])}\n")
+    if forget:
+        path.unlink(missing_ok=True)
+
+
+@sandbox.command()
 @click.option("--all", "everything", is_flag=True, help="Also those of running processes.")
 @click.option("--image", "with_image", is_flag=True, help="Also the image.")
 @click.pass_obj

@@ -110,7 +110,8 @@ class ContainerConfig:
     policy: Literal["read_only", "workspace_write", "full_access"] = "workspace_write"
     """`full_access` needs `allow_full_access` too, and asks before every command."""
     allow_full_access: bool = False
-    network: Literal["none", "proxy"] = "none"
+    network: Literal["none", "proxy", "open"] = "none"
+    """`open` is Podman's own network; only with the policy full_access."""
     egress: EgressConfig = EgressConfig()
     user: str = attrs.field(default="owner", validator=_is_user)
     """Whose rights commands have: the owner of the workspace, or `UID:GID`."""
@@ -155,7 +156,9 @@ class ContainerConfig:
             raise ValueError("timeout is larger than max_timeout")
         if self.policy == "full_access" and not self.allow_full_access:
             raise ValueError("policy 'full_access' also needs allow_full_access = true")
-        if self.network == "none" and self.egress != EgressConfig():
+        if self.network == "open" and (self.policy != "full_access" or self.engine != "podman"):
+            raise ValueError("network 'open' needs policy = 'full_access' and Podman")
+        if self.network != "proxy" and self.egress != EgressConfig():
             raise ValueError("egress is only used with network = 'proxy'")
         secret_hosts = {host for secret in self.egress.secrets for host in secret.hosts}
         for rule in self.egress.allow:

@@ -72,6 +72,7 @@ class ContainerDomain(ExecutionDomain):
         self._sessions: dict[SessionKey, Session] = {}
         self._starting: dict[SessionKey, asyncio.Task[Session]] = {}
         self._changed = asyncio.Condition()
+        self._closed = False
         self._sweeper: asyncio.Task[None] | None = None
         self._reaper: asyncio.Task[None] | None = None
 
@@ -85,9 +86,12 @@ class ContainerDomain(ExecutionDomain):
                 sandbox = ContainerSandbox(
                     session, started + timeout - GRACE, invocation.context.extra_env
                 )
-                return await invocation.execute(sandbox)
+                output = await invocation.execute(sandbox)
         except TimeoutError:
             raise ToolTimeout(timedelta(seconds=timeout)) from None
+        if sandbox.cut_short:
+            raise ToolTimeout(timedelta(seconds=timeout), partial=output)
+        return output
 
     @asynccontextmanager
     async def session(self, context: JobContext) -> AsyncIterator[Session]:
@@ -97,6 +101,8 @@ class ContainerDomain(ExecutionDomain):
             DomainUnavailable: It cannot be had.
             SandboxError: It would be weaker than the config asks for.
         """
+        if self._closed:
+            raise DomainUnavailable("the container domain is closed; nothing was started")
         workspace = context.workspace and context.workspace.resolve()
         key = SessionKey(context.user_id, context.session_id, workspace)
         session = await self._acquire(key, context)
@@ -133,7 +139,7 @@ class ContainerDomain(ExecutionDomain):
         await self._make_room()
         spec, gate = self._spec(key), None
         try:
-            if self.config.network == "proxy" and self.config.policy != "full_access":
+            if self.config.network == "proxy":
                 gate, spec = await self._open_gate(spec, context)
             session = await Session.start(self.engine, spec, gate)
         except BaseException:
@@ -220,9 +226,11 @@ class ContainerDomain(ExecutionDomain):
             logger.warning("could not look for left-over sandboxes: %s", error)
 
     async def __aenter__(self) -> Self:
+        self._closed = False
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
+        self._closed = True
         for task in (self._sweeper, self._reaper, *self._starting.values()):
             if task is not None:
                 task.cancel()

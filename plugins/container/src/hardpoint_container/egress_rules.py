@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from hardpoint.errors import NotAuthorized
@@ -65,6 +67,30 @@ class EgressRules:
             {"host": host, "methods": sorted(methods)}
             for host, methods in sorted(self._missing.items())
         ]
+
+    def keep_proposals(self, path: Path) -> None:
+        """Add the proposals to those of earlier sandboxes in a file."""
+        known = {rule["host"]: set(rule["methods"]) for rule in read_proposals(path)}
+        for host, methods in self._missing.items():
+            known[host] = known.get(host, set()) | methods
+        if known:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            rules = [{"host": host, "methods": sorted(known[host])} for host in sorted(known)]
+            path.write_text(json.dumps(rules, indent=1), encoding="utf-8")
+
+
+def read_proposals(path: Path) -> list[dict[str, Any]]:
+    """The rules that audit mode has proposed so far."""
+    try:
+        found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return found
+
+
+def proposals_file(folder: Path) -> Path:
+    """Where the proposals are kept."""
+    return folder / "egress-proposals.json"
 
 
 def _patterns(rules: list[EgressRule]) -> list[AllowPattern]:

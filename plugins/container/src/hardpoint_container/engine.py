@@ -139,6 +139,7 @@ def shortcomings(
     need(facts["seccomp"] or "seccomp" not in promises, "no system call filter is active")
     if config.policy != "full_access":
         need(facts["root_read_only"], "the system is writable")
+    if config.network != "open":
         need(set(facts["interfaces"]) <= {"lo"}, "there is a network")
     if spec.writable or spec.workspace is None:
         need(

@@ -88,7 +88,7 @@ class PodmanEngine(Engine):
 
     async def launch(self, spec: SandboxSpec, runner: Sequence[str]) -> Launch:
         image = await self.image_digest()
-        config, open_access = spec.config, spec.config.policy == "full_access"
+        config = spec.config
         nofile = _at_most_hard(resource.RLIMIT_NOFILE, config.open_files)
         nproc = _at_most_hard(resource.RLIMIT_NPROC, 1 << 15)
         file_size = size_in_bytes(config.file_size)
@@ -117,8 +117,10 @@ class PodmanEngine(Engine):
             *("--log-driver=none", "--stop-signal=9", "--stop-timeout=1", "--init=false"),
             f"--timeout={int(config.max_life) + 60}",
         ]
-        if not open_access:
-            flags += ["--network=none", "--read-only", "--read-only-tmpfs=false"]
+        if config.policy != "full_access":
+            flags += ["--read-only", "--read-only-tmpfs=false"]
+        if config.network != "open":
+            flags.append("--network=none")
         if spec.workspace is None:
             size = size_in_bytes(config.tmp_size)
             flags.append(f"--tmpfs={WORKSPACE}:rw,nosuid,nodev,size={size},mode=1777,notmpcopyup")

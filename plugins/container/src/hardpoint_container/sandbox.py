@@ -65,6 +65,8 @@ class ContainerSandbox:
         self._session = session
         self._deadline = deadline
         self._env = env
+        self.cut_short = False
+        """The end of the call's time ended a command, not a time-out of the tool's own."""
 
     @property
     def remaining(self) -> timedelta:
@@ -96,18 +98,21 @@ class ContainerSandbox:
         if self._session.full:
             # Deleting still works, writing does not.
             argv = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *argv]
+        left = self.remaining
         result = await self._session.exec(
             argv,
             cwd=posixpath.join(WORKSPACE, cwd),
             env={**self._env, **(env or {})},
             stdin=stdin or b"",
-            timeout=min(timeout or self.remaining, self.remaining),
+            timeout=min(timeout or left, left),
             keep=max_bytes,
             most=size_in_bytes(config.max_output),
             on_output=on_output,
         )
         if result.failed is not None:
             return _not_started(result, argv, cwd)
+        if result.timed_out and (timeout is None or timeout > left):
+            self.cut_short = True
         return result
 
     async def read(self, path: str, *, offset: int = 0, max_bytes: int | None = None) -> bytes:

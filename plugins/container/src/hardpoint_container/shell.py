@@ -107,7 +107,7 @@ class ShellTool(ContainerTool):
         effects: set[Effect] = {"read", "process"}
         if self.config.policy != "read_only":
             effects |= {"write", "delete"}
-        if self.config.network != "none" or self.config.policy == "full_access":
+        if self.config.network != "none":
             effects |= {"network", "send"}
         return effects
 
