@@ -75,7 +75,7 @@ async def find(call: Call) -> None:
 # 2 ---------------------------------------------------------------------------------------------
 
 
-async def coerce(call: Call) -> None:
+def coerce(call: Call) -> None:
     """Mend what models get wrong about types, then hold the arguments against the schema."""
     plan = call.plan
     call.params = plan.coerce(call.params)
@@ -136,7 +136,7 @@ async def refuse_early(call: Call) -> None:
 # 5 ---------------------------------------------------------------------------------------------
 
 
-async def decide(call: Call) -> None:
+def decide(call: Call) -> None:
     """Allow, ask or deny, by requirement, hooks, rules, mode and caller."""
     judge(call)
     if call.verdict.decision == "deny":
@@ -290,7 +290,7 @@ def _observe(call: Call, functions: Sequence[HookFunction], **more: Any) -> None
 async def clean(call: Call) -> None:
     """Leak scan first, then filters, then the cap. What was cut stays readable."""
     assert call.output is not None
-    cleaned = await call.core.cleaner.clean(call.output, call.plan, call.redacted, call.context)
+    cleaned = await call.core.cleaner.clean(call.output, call)
     call.output = cleaned.output
     call.notes += cleaned.notices
     call.outcome_extra = {"truncated": cleaned.truncated, "result_ref": cleaned.result_ref}
@@ -355,10 +355,10 @@ async def run_call(
     try:
         await find(call)
         while True:
-            await coerce(call)
+            coerce(call)
             await canonicalise(call)
             await refuse_early(call)
-            await decide(call)
+            decide(call)
             if not await ask(call):
                 break
         await count(call)
@@ -396,10 +396,10 @@ async def preview(core: Core, request: ToolCall, context: JobContext) -> PolicyV
     """
     call = Call(core, request, context, None, None)
     await find(call)
-    await coerce(call)
+    coerce(call)
     await canonicalise(call)
     try:
-        await decide(call)
+        decide(call)
     except NotAuthorized as error:
         if error.decision is None:
             raise

@@ -15,7 +15,7 @@ from hardpoint.interfaces import OutputFilter
 from hardpoint.parts import Part, Resource, Text, ToolOutput
 
 if TYPE_CHECKING:
-    from hardpoint._plan import Plan
+    from hardpoint._state import Call
 
 
 @attrs.frozen
@@ -46,33 +46,29 @@ class Cleaner:
         self._max_bytes = max_bytes
         self._scan = scan
 
-    async def clean(
-        self, output: ToolOutput, plan: Plan, call: ToolCall, context: JobContext
-    ) -> Cleaned:
-        """Scan, filter and cap one output.
+    async def clean(self, output: ToolOutput, call: Call) -> Cleaned:
+        """Scan, filter and cap the output of one call.
 
         Raises:
             ToolError: A filter refused it, or it is not JSON.
         """
-        text = _as_json(output, call)
+        text = _as_json(output, call.request.tool)
         notices: list[str] = []
-        if self._scan:
+        if self._scan and (output.parts or self._leaks.scan(text)):
             output, found = self._redact(output)
             if found:
                 notices.append(f"redacted: {', '.join(found)}")
-                text = _as_json(output, call)
+                text = _as_json(output, call.request.tool)
         for name, output_filter in self._filters:
-            output = await _filter(name, output_filter, output, call, context)
-            text = _as_json(output, call)
+            output = await _filter(name, output_filter, output, call.redacted, call.context)
+            text = _as_json(output, call.request.tool)
         if self._fits(text) and all(self._fits(_text_of(part)) for part in output.parts):
             return Cleaned(output, tuple(notices))
         # What the notice says stands in the shortened text itself, where a model reads it.
         capped = await self._results.cap(
-            output, text, max_bytes=self._max_bytes, context=context, call_id=call.id
+            output, text, max_bytes=self._max_bytes, context=call.context, call_id=call.id
         )
-        return Cleaned(
-            capped.output, tuple(notices), truncated=True, result_ref=capped.result_ref
-        )
+        return Cleaned(capped.output, tuple(notices), truncated=True, result_ref=capped.result_ref)
 
     def _fits(self, text: str) -> bool:
         # No character takes more than four bytes; most texts are far from the cap.
@@ -112,15 +108,16 @@ def _text_of(part: Part) -> str:
     return (part.text or "") if isinstance(part, Text | Resource) else ""
 
 
-def _as_json(output: ToolOutput, call: ToolCall) -> str:
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def _as_json(output: ToolOutput, tool: str) -> str:
     if isinstance(output.result, str):
         return output.result
     try:
-        return json.dumps(output.result, ensure_ascii=False, allow_nan=False)
+        return _encode(output.result)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ExecutionFailed(
-            f"{call.tool!r} returned a value that is not JSON: {error}"
-        ) from error
+        raise ExecutionFailed(f"{tool!r} returned a value that is not JSON: {error}") from error
 
 
 async def _filter(

@@ -21,7 +21,7 @@ async def explain(core: Core, request: ToolCall, context: JobContext) -> dict[st
     verdict = await preview(core, request, context)
     call = Call(core, request, context, None, None)
     await find(call)
-    await coerce(call)
+    coerce(call)
     await canonicalise(call)
     plan = call.plan
     domain = plan.domain

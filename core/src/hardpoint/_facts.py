@@ -18,7 +18,7 @@ def of_decision(call: Call) -> Fact:
     """What was decided about a call, refusals included."""
     if call.core.recorder.is_idle:
         return NOTHING
-    own: dict[str, Any] = {"call_id": call.id, "params": call.redacted.params}
+    own: dict[str, Any] = {"call_id": call.id, "params": call.redacted_params}
     if call.subjects:
         own["subjects"] = [
             {"kind": s.kind, "value": s.value, "operation": s.operation} for s in call.subjects

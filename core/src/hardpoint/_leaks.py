@@ -34,6 +34,11 @@ class Leaks:
                 scanner = self._scanner = LeakScanner(dict(self._known))
         return scanner
 
+    def scan(self, text: str | bytes) -> Any:
+        """As `LeakScanner.scan`."""
+        scanner = self._scanner
+        return (self._current() if scanner is None else scanner).scan(text)
+
     def __getattr__(self, name: str) -> Any:
-        # scan, scan_value, redact, redact_value, redact_bytes
+        # scan_value, redact, redact_value, redact_bytes
         return getattr(self._current(), name)

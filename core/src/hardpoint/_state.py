@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -136,8 +136,14 @@ class Call:
         return self.context.user_id, self.context.session_id, self.request.tool, asked
 
     @property
-    def redacted(self) -> ToolCall:
-        """The call as observers and records may see it."""
+    def redacted_params(self) -> Mapping[str, Any]:
+        """The arguments as records may show them; the very arguments where nothing is sensitive."""
+        if not isinstance(self.params, dict):
+            return {}
         sensitive = self.plan.sensitive if self.plan is not None else ()
-        params = self.params if isinstance(self.params, dict) else {}
-        return ToolCall(self.request.tool, redact_params(params, sensitive), self.id)
+        return redact_params(self.params, sensitive) if sensitive else self.params
+
+    @property
+    def redacted(self) -> ToolCall:
+        """The call as plugins may see it; what they do to it changes nothing."""
+        return ToolCall(self.request.tool, dict(self.redacted_params), self.id)

@@ -381,12 +381,18 @@ class FunctionTool(Tool):
             self._abandoned -= 1
 
 
+_PLAIN: Final = frozenset((int, bool, type(None)))
+
+
 def to_output(returned: Any) -> ToolOutput:
     """What a function returned, as an output: parts stay, text is text, values become JSON."""
-    if isinstance(returned, ToolOutput):
-        return returned
-    if isinstance(returned, str):
+    kind = type(returned)
+    if kind is ToolOutput:
+        return returned  # type: ignore[no-any-return]
+    if kind is str:
         return ToolOutput.text(returned)
+    if kind in _PLAIN:
+        return ToolOutput(result=returned)
     if isinstance(returned, Part):
         return ToolOutput(structured=False, parts=(returned,))
     if isinstance(returned, list | tuple) and any(isinstance(item, Part) for item in returned):

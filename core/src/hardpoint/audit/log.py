@@ -207,7 +207,7 @@ class AuditLog:
 
     def _append(self, kind: str, text: str, now: float) -> None:
         self._sequence += 1
-        head = f'{{"seq":{self._sequence},"at":"{_utc(now)}","kind":{chain.encode(kind)}}}'
+        head = f'{{"seq":{self._sequence},"at":"{_utc(now)}","kind":{_quoted(kind)}}}'
         line, self._head = chain.seal(head, text, self._head)
         self._buffer.append(line)
         self._last_at = now
@@ -322,6 +322,9 @@ def _utc(now: float) -> str:
     """A time as text, to the microsecond."""
     second, fraction = divmod(round(now * 1e6), 1_000_000)
     return f"{_whole_second(second)}.{fraction:06}Z"
+
+
+_quoted = lru_cache(maxsize=64)(chain.encode)
 
 
 @lru_cache(maxsize=2)
