@@ -138,6 +138,12 @@ def fingerprint(raw: Raw) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def tools_hash(catalogue: Catalogue) -> str:
+    """SHA-256 over everything that a server says about all its tools, in whatever order."""
+    told = "\n".join(sorted(fingerprint(listed.raw) for listed in catalogue.tools.values()))
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
 # schemas ---------------------------------------------------------------------------------------
 
 

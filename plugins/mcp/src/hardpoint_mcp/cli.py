@@ -46,10 +46,10 @@ def _runtime(state: Any) -> Any:
 
 
 def _configured(runtime: Any) -> McpConfig:
-    settings = runtime.plugin_settings().get("mcp")
-    if not isinstance(settings, McpConfig):
+    if "mcp_server" not in runtime.services.extensions("installer"):
         raise ConfigError("the plugin 'mcp' is not active", hint="hardpoint plugins list")
-    return settings
+    config: McpConfig = _servers_of(runtime).config
+    return config
 
 
 def _server(config: McpConfig, name: str) -> ServerConfig:
@@ -237,6 +237,7 @@ def disable(state: Any, name: str, project: bool) -> None:
 @click.pass_obj
 def test(state: Any, name: str, as_json: bool) -> None:
     """Start a server, list its tools, and say what is suspicious in them."""
+    from hardpoint_mcp.catalogue import tools_hash
     from hardpoint_mcp.trust import scan
 
     async def work() -> dict[str, Any]:
@@ -259,6 +260,7 @@ def test(state: Any, name: str, as_json: bool) -> None:
                 "server": session.info,
                 "protocol": session.version,
                 "tools": list(catalogue.tools),
+                "tools_sha256": tools_hash(catalogue),
                 "warnings": list(catalogue.warnings),
                 "findings": findings,
             }

@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from hardpoint.errors import HardpointError
 from hardpoint.interfaces import SYSTEM
 from hardpoint_mcp.cache import Cache
 from hardpoint_mcp.config import McpConfig, ServerConfig
+from hardpoint_mcp.installed import InstalledServers
 from hardpoint_mcp.pins import MIGRATIONS, Pins
 from hardpoint_mcp.toolset import McpToolset
 from hardpoint_mcp.upstream import Surroundings, Upstream
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+DISTRIBUTION: Final = "hardpoint-mcp"
 _PATIENCE_AT_START: Final = 10.0
 
 
@@ -31,28 +35,40 @@ class Servers:
         """Args:
         folders: Where `cache`, `state` and `data` are; nothing is kept without it.
         """
-        self.config = config
+        self._given = config  # kept alive: both hooks find these servers by it
         self.pins: Pins | None = None
         self.services: Any = None
         self._discovery: asyncio.Future[None] | None = None
         self._folders = dict(folders or {})
         self._cache = Cache(self._below("cache", "mcp"))
+        self.installed = InstalledServers(self._below("data", "mcp", "installed"))
         self.toolsets = {
-            name: self._make(name, server)
-            for name, server in config.servers.items()
+            name: self.make(name, server)
+            for name, server in {**self.installed.active(), **config.servers}.items()
             if server.enabled
         }
+
+    @property
+    def config(self) -> McpConfig:
+        """The settings with the installed servers among the configured ones."""
+        installed = {name: record.config for name, record in self.installed.all().items()}
+        return attrs.evolve(self._given, servers={**installed, **self._given.servers})
+
+    @property
+    def configured(self) -> Mapping[str, ServerConfig]:
+        """The servers that belong to the operator."""
+        return self._given.servers
 
     def _below(self, kind: str, *names: str) -> Path | None:
         folder = self._folders.get(kind)
         return None if folder is None else folder.joinpath(*names)
 
-    def _make(self, name: str, config: ServerConfig) -> McpToolset:
+    def make(self, name: str, config: ServerConfig) -> McpToolset:
         remembered = self._cache.read(name, config)
         upstream = Upstream(
             name,
             config,
-            prefix=self.config.prefix,
+            prefix=self._given.prefix,
             surroundings=Surroundings(
                 secrets=lambda secret: self._secret(name, secret),
                 auth=lambda url, server: self._auth(name, url, server),
@@ -60,7 +76,31 @@ class Servers:
             ),
             memory=None if remembered is None else remembered.memory(),
         )
-        return McpToolset(upstream, self._cache, ttl=self.config.catalogue_ttl)
+        return McpToolset(upstream, self._cache, ttl=self._given.catalogue_ttl)
+
+    def adopt(self, toolset: McpToolset) -> None:
+        """Put a server among the running ones and its tools into the registry, if they are not."""
+        if toolset.name in self.toolsets or self.services is None:
+            return
+        self._equip(toolset)
+        self.services.registry.register_toolset(toolset, owner=DISTRIBUTION)
+        self.toolsets[toolset.name] = toolset
+
+    async def drop(self, name: str, *, forget: bool = False) -> None:
+        """Stop a server and take its tools out of the registry.
+
+        Args:
+            forget: Also what is remembered and approved of it.
+        """
+        toolset = self.toolsets.pop(name, None)
+        if toolset is not None:
+            if self.services is not None:
+                self.services.registry.unregister_toolset(toolset)
+            await toolset.aclose()
+        if forget:
+            self._cache.forget(name)
+            if self.pins is not None:
+                self.pins.remove(name)
 
     # life --------------------------------------------------------------------------------------
 
@@ -69,13 +109,16 @@ class Servers:
         self.services = services
         self.pins = Pins(services.store("mcp", MIGRATIONS))
         for toolset in self.toolsets.values():
-            toolset.pins = self.pins
-            toolset.replace = services.registry.replace
+            self._equip(toolset)
         unknown = [toolset for toolset in self.toolsets.values() if toolset.remembered is None]
         if unknown:
             self._discovery = asyncio.ensure_future(self.discover(unknown))
             # A server that never answers may not keep the others' callers waiting.
             await asyncio.wait((self._discovery,), timeout=_PATIENCE_AT_START)
+
+    def _equip(self, toolset: McpToolset) -> None:
+        toolset.pins = self.pins
+        toolset.replace = self.services.registry.replace
 
     async def discover(self, toolsets: Sequence[McpToolset] | None = None) -> None:
         """Fetch the lists of several servers at once; one that fails costs the others nothing."""
