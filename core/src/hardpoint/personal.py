@@ -1,9 +1,9 @@
 """Everything that is kept about one user: give it out, delete it.
 
 A table that holds a user's rows has a column `user_id`, so no table can be forgotten here, whoever
-made it. What an extension keeps elsewhere it gives out and deletes itself, with the coroutine methods
-`export(user_id)` and `forget(user_id)`. Secrets are named, never shown. The audit is given out but not
-rewritten: its chain would break; its files go by age.
+made it. What an extension keeps elsewhere it gives out and deletes itself, with the coroutine
+methods `export(user_id)` and `forget(user_id)`. Secrets are named, never shown. The audit is given
+out but not rewritten, as its chain would break; its files go by age.
 """
 
 from __future__ import annotations

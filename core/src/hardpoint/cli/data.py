@@ -23,7 +23,7 @@ def data() -> None:
 
 @data.command()
 @click.argument("user")
-@click.option("--output", type=click.Path(exists=False, dir_okay=False), help="A new file; default: stdout.")
+@click.option("--output", type=click.Path(), help="A new file; default: stdout.")
 @click.pass_obj
 def export(state: State, user: str, output: str | None) -> None:
     """All that is kept about USER, one JSON object a line; secrets only by name."""

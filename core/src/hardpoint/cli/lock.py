@@ -1,4 +1,4 @@
-"""`hardpoint lock` writes the surface down, `hardpoint verify` holds it against what was written."""
+"""`hardpoint lock` writes the surface down, `hardpoint verify` compares it with what was."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The lock file: what the whole surface was when a person looked at it, without any address.
 
 Distributions by the hashes of their files, tools by what models are told, modules, images and
-servers by their digests, with what they are allowed. `survey` says what there is now, `compare` what
-differs, `guard` keeps what differs from being called.
+servers by their digests, with what they are allowed. `survey` says what there is now, `compare`
+what differs, `guard` keeps what differs from being called.
 """
 
 from __future__ import annotations

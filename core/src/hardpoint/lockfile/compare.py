@@ -22,7 +22,8 @@ class Difference:
     """The tools that it concerns."""
 
     def __str__(self) -> str:
-        return f"{self.change:<8} {self.kind} {self.name}" + (f": {self.detail}" if self.detail else "")
+        detail = f": {self.detail}" if self.detail else ""
+        return f"{self.change:<8} {self.kind} {self.name}{detail}"
 
 
 def compare(before: Surface, now: Surface) -> Sequence[Difference]:

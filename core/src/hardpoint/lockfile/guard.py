@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from hardpoint.entries import Entry
 from hardpoint.errors import ToolDisabled
 from hardpoint.interfaces import ExecutionDomain
 from hardpoint.lockfile import LockedThing, LockedTool, Surface, read_lock
@@ -19,7 +20,7 @@ from hardpoint.lockfile.compare import (
 )
 from hardpoint.lockfile.survey import by_kind, distribution, locked_tool
 from hardpoint.plugins import PluginManager
-from hardpoint.registry import APPLICATION, Entry, ToolRegistry
+from hardpoint.registry import APPLICATION, ToolRegistry
 
 HINT: Final = "`hardpoint verify` shows the difference; a person accepts it with `hardpoint lock`"
 

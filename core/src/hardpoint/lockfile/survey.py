@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from hardpoint.calls import canonical_json
+from hardpoint.entries import Entry
 from hardpoint.errors import HardpointError
 from hardpoint.interfaces import LockEntry
 from hardpoint.lockfile import LockedDistribution, LockedThing, LockedTool, Surface
 from hardpoint.plugins import PluginManager
-from hardpoint.registry import APPLICATION, Entry, ToolRegistry
+from hardpoint.registry import APPLICATION, ToolRegistry
 
 CORE: Final = "hardpoint"
 

@@ -6,7 +6,6 @@ the arguments that are shown and approved. They read only what the last search h
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -19,7 +18,7 @@ from hardpoint.interfaces import CatalogueEntry, InstallState
 from hardpoint_builtin.extensions import sources
 from hardpoint_builtin.extensions.catalogue import PIP_PLUGIN
 from hardpoint_builtin.extensions.records import Records
-from hardpoint_builtin.extensions.states import describe, for_a_person, installer_for
+from hardpoint_builtin.extensions.states import describe, for_a_person, installer_for, known
 
 TIMEOUT = timedelta(minutes=5)
 NAME = {"type": "string", "minLength": 1, "maxLength": 64}
@@ -74,8 +73,7 @@ class ToolInstallTool(_Installing):
         }
 
     async def canonicalise(self, params: dict[str, Any], context: JobContext) -> Canonical:
-        found = await asyncio.to_thread(sources.known, context.services)
-        entry = _choose(found, params)
+        entry = _choose(await known(context.services), params)
         made = {"name": entry.name, "kind": entry.kind, "url": entry.source or _address(entry)}
         if entry.sha256 is not None:
             made["sha256"] = entry.sha256
@@ -83,7 +81,7 @@ class ToolInstallTool(_Installing):
 
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
         services = ctx.services
-        entry = _choose(await asyncio.to_thread(sources.known, services), params)
+        entry = _choose(await known(services), params)
         state = await installer_for(services, entry.kind).install(entry, ctx)
         records = Records(services)
         records.put(entry)
@@ -114,14 +112,14 @@ class ToolUpgradeTool(_Installing):
         }
 
     async def canonicalise(self, params: dict[str, Any], context: JobContext) -> Canonical:
-        outdated = await asyncio.to_thread(_outdated, context.services, params)
-        made = {key: params[key] for key in ("name", "kind") if key in params}
+        outdated = await _outdated(context.services, params)
+        made: dict[str, Any] = {k: params[k] for k in ("name", "kind") if k in params}
         return Canonical({**made, "upgrades": [_shown(entry) for entry in outdated]})
 
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
         services = ctx.services
         records = Records(services)
-        outdated = await asyncio.to_thread(_outdated, services, params)
+        outdated = await _outdated(services, params)
         if [_shown(entry) for entry in outdated] != params.get("upgrades", []):
             raise NotAuthorized("the catalogues changed since this was approved; call again")
         results = []
@@ -155,8 +153,8 @@ def _choose(found: sources.Found, params: Mapping[str, Any]) -> CatalogueEntry:
         hint = f'look it up first: tool_search(query="{name}", discover=true)'
         if params.get("url"):
             hint += "; what is in no catalogue can only be added by a person"
-        problems = f" ({'; '.join(found.problems[:3])})" if found.problems else ""
-        raise InvalidParameters(f"no known catalogue has an extension {name!r}{problems}", hint=hint)
+        why = f" ({'; '.join(found.problems[:3])})" if found.problems else ""
+        raise InvalidParameters(f"no known catalogue has an extension {name!r}{why}", hint=hint)
     if len(entries) > 1:
         kinds = " or ".join(sorted(entry.kind for entry in entries))
         raise InvalidParameters(f"there are several extensions {name!r}; say kind {kinds}")
@@ -175,7 +173,7 @@ def _choose(found: sources.Found, params: Mapping[str, Any]) -> CatalogueEntry:
     return entry
 
 
-def _outdated(services: Any, params: Mapping[str, Any]) -> Sequence[CatalogueEntry]:
+async def _outdated(services: Any, params: Mapping[str, Any]) -> Sequence[CatalogueEntry]:
     """The entries that differ from what was installed of them.
 
     Raises:
@@ -191,7 +189,7 @@ def _outdated(services: Any, params: Mapping[str, Any]) -> Sequence[CatalogueEnt
         raise InvalidParameters(
             f"{name!r} was not installed by tool_install", hint="a person upgrades what they added"
         )
-    entries = {(e.kind, e.name): e for e in sources.known(services).entries}
+    entries = {(e.kind, e.name): e for e in (await known(services)).entries}
     return [
         entries[key]
         for key, record in sorted(records.items())

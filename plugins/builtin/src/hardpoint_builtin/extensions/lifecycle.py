@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from hardpoint_builtin.extensions.states import (
     describe,
     find_installed,
     installer_for,
+    known,
     next_step,
 )
 
@@ -24,7 +24,7 @@ class _OfOne(Tool):
     """A tool about one extension."""
 
     needs: ApprovalRequirement = ApprovalRequirement.NEVER
-    does: Collection[Effect] = ("read",)
+    does: frozenset[Effect] = frozenset(("read",))
 
     def parameters_schema(self) -> dict[str, Any]:
         return {
@@ -45,8 +45,7 @@ class _OfOne(Tool):
 
     async def described(self, state: InstallState, services: Any) -> dict[str, Any]:
         """A state with what catalogue and records say about the extension."""
-        found = await asyncio.to_thread(sources.known, services)
-        entries = sources.matches(found, state.name, state.kind)
+        entries = sources.matches(await known(services), state.name, state.kind)
         record = Records(services).all().get((state.kind, state.name))
         return describe(services, state, entries[0] if entries else None, record)
 
@@ -60,7 +59,7 @@ class ToolAuthTool(_OfOne):
         " the answer says what a person does. When nothing is missing it is activated at once."
     )
     needs = ApprovalRequirement.UNLESS_AUTO_APPROVED
-    does = ("network", "write")
+    does = frozenset(("network", "write"))
 
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
         services = ctx.services
@@ -102,7 +101,7 @@ class ToolActivateTool(_OfOne):
         "Make the tools of an installed extension callable, without a restart. Doing it twice is no"
         " error. The answer names the tools, or what is still missing."
     )
-    does = ("network", "write", "process")
+    does = frozenset(("network", "write", "process"))
 
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
         services = ctx.services
@@ -123,7 +122,7 @@ class ToolRemoveTool(_OfOne):
     name = "tool_remove"
     description = "Remove an installed extension and its tools. A person is always asked."
     needs = ApprovalRequirement.ALWAYS
-    does = ("delete", "write")
+    does = frozenset(("delete", "write"))
 
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
         services = ctx.services
@@ -153,8 +152,7 @@ class ExtensionInfoTool(_OfOne):
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
         services = ctx.services
         name, kind = params["name"], params.get("kind")
-        found = await asyncio.to_thread(sources.known, services)
-        entries = sources.matches(found, name, kind)
+        entries = sources.matches(await known(services), name, kind)
         try:
             state = await find_installed(services, name, kind)
         except InvalidParameters:

@@ -84,7 +84,8 @@ def _read(services: Any, source: CatalogueSource) -> Catalogue:
     try:
         content = _remembered(services, source) if source.is_remote else _file(source.location)
         _check(content, source)
-        return parse(content, str(_path(source.location)) if not source.is_remote else source.location)
+        place = source.location if source.is_remote else str(_path(source.location))
+        return parse(content, place)
     except HardpointError as error:
         return Catalogue(problems=(error.message,))
 

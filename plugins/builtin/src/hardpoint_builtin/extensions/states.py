@@ -1,7 +1,7 @@
-"""How far each extension is, over all installers and catalogues, in the form that tools answer with.
+"""How far each extension is, over all installers and catalogues, as tools answer it.
 
-The states are `available`, `installed`, `needs_auth`, `active` and `quarantined`. Each comes with the
-call that leads on: search, install, log in, activate, use.
+The states are `available`, `installed`, `needs_auth`, `active` and `quarantined`. Each comes with
+the call that leads on: search, install, log in, activate, use.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import attrs
 
 from hardpoint.errors import ExecutionFailed, HardpointError, InvalidParameters
 from hardpoint.interfaces import CatalogueEntry, Installer, InstallState
@@ -33,12 +35,8 @@ async def search_catalogues(services: Any, query: str, limit: int = 10) -> Descr
         `results` (each with `name`, `kind`, `description`, `status`, `next` …), `searched_online`,
         and `problems` with what could not be read.
     """
-    found = await sources.refresh(services)
-    entries = {(e.kind, e.name): e for e in found.entries}
-    for kind, installer in installers(services).items():
-        for entry in await installer.find(query):
-            entries.setdefault((kind, entry.name), entry)
-    ranked = sources.rank(list(entries.values()), query)[:limit]
+    found = await _with_installers(services, await sources.refresh(services))
+    ranked = sources.rank(found.entries, query)[:limit]
     states = {(s.kind, s.name): s for s in await installed(services)}
     records = Records(services).all()
     results = []
@@ -57,8 +55,7 @@ async def list_extensions(
     services: Any, kind: str | None = None, *, include_available: bool = False
 ) -> list[Described]:
     """The installed extensions, and on request what the known catalogues have beside them."""
-    found = await asyncio.to_thread(sources.known, services)
-    entries = {(e.kind, e.name): e for e in found.entries}
+    entries = {(e.kind, e.name): e for e in (await known(services)).entries}
     states = {(s.kind, s.name): s for s in await installed(services)}
     if include_available:
         for key, entry in entries.items():
@@ -69,6 +66,24 @@ async def list_extensions(
         for key in sorted(states)
         if kind in (None, key[0])
     ]
+
+
+async def known(services: Any) -> sources.Found:
+    """What can be installed as far as this machine knows it; asks no network."""
+    return await _with_installers(services, await asyncio.to_thread(sources.known, services))
+
+
+async def _with_installers(services: Any, found: sources.Found) -> sources.Found:
+    """The entries of the catalogues, then those that installers know by themselves."""
+    entries = {(e.kind, e.name): e for e in found.entries}
+    problems = list(found.problems)
+    for installer in installers(services).values():
+        try:
+            for entry in await installer.find(""):
+                entries.setdefault((entry.kind, entry.name), entry)
+        except HardpointError as error:
+            problems.append(error.message)
+    return attrs.evolve(found, entries=tuple(entries.values()), problems=tuple(problems))
 
 
 # installers and their states -------------------------------------------------------------------
@@ -85,13 +100,14 @@ def installer_for(services: Any, kind: str) -> Installer:
     Raises:
         ExecutionFailed: No plugin brings one.
     """
-    known = installers(services)
-    if kind not in known:
+    there = installers(services)
+    if kind not in there:
+        kinds = ", ".join(sorted(there)) or "nothing"
         raise ExecutionFailed(
-            f"no installed plugin installs a {kind}; there are {', '.join(sorted(known)) or 'none'}",
+            f"no plugin here installs a {kind}; what can be installed is: {kinds}",
             hint=f"a person can: pip install hardpoint-{kind.partition('_')[0]}",
         )
-    return known[kind]
+    return there[kind]
 
 
 async def installed(services: Any) -> Sequence[InstallState]:
