@@ -26,9 +26,14 @@ def hardpoint_register_tools(registry: Any, config: Any) -> None:
 
 @hardpoint.hookimpl
 def hardpoint_register_extensions(registry: Any, config: Any) -> None:
+    from hardpoint_mcp.checks import ServersCheck
     from hardpoint_mcp.installer import McpInstaller
+    from hardpoint_mcp.sampling import SamplingProvider
 
-    registry.register("installer", "mcp_server", McpInstaller(_servers(config)))
+    servers = _servers(config)
+    registry.register("installer", "mcp_server", McpInstaller(servers))
+    registry.register("llm_provider", "mcp-sampling", SamplingProvider())
+    registry.register("check", "mcp", ServersCheck(servers))
 
 
 @hardpoint.hookimpl
