@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import os
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import asyncio
 
 IDLE_SECONDS: Final = 10.0
 
@@ -18,10 +20,10 @@ class _Job:
 
     __slots__ = ("abandoned", "context", "done", "function", "future", "lock", "loop")
 
-    def __init__(self, function: Callable[[], Any]) -> None:
+    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.function = function
         self.context = contextvars.copy_context()
-        self.loop = asyncio.get_running_loop()
+        self.loop = loop
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.lock = threading.Lock()
         self.done = False
@@ -113,7 +115,9 @@ async def run_blocking(
     A cancelled wait leaves the thread running, since Python cannot stop one. `on_abandon` is called
     then, and `on_end` when the abandoned function ends after all.
     """
-    job = _Job(function)
+    import asyncio  # only where a loop runs already; listings do without
+
+    job = _Job(function, asyncio.get_running_loop())
     _threads.submit(job)
     try:
         return await job.future

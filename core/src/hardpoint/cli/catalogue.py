@@ -1,7 +1,7 @@
-"""What `tools list` prints, kept in a cache: for listing only, never for a call.
+"""What listings print, kept in a cache: for listing only, never for a call.
 
-The cache belongs to one set of installed distributions, configuration files, variables and
-switches. Whatever cannot be stat-ed counts as changed.
+The cache belongs to one set of installed distributions, source files, configuration files,
+variables and switches.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from hardpoint._version import VERSION
 from hardpoint.cli.state import State
@@ -23,47 +23,80 @@ if TYPE_CHECKING:
 
 
 def listed(state: State, provider: str | None = None) -> list[dict[str, Any]]:
-    """The visible tools, short or in a provider's shape, from the cache where it still holds."""
+    """The visible tools, short or in a provider's shape."""
+
+    def make() -> list[dict[str, Any]]:
+        runtime = state.runtime(in_memory=True)
+        if provider is not None:
+            definitions: list[dict[str, Any]] = runtime.definitions(provider)
+            return definitions
+        return [
+            {
+                "name": definition.name,
+                "description": definition.description,
+                "domain": definition.domain,
+                "owner": definition.owner,
+            }
+            for definition in runtime.visible()
+        ]
+
+    return cached(state, provider or "short", make)
+
+
+def cached(
+    state: State,
+    shape: str,
+    make: Callable[[], list[dict[str, Any]]],
+    *,
+    keep: Callable[[list[dict[str, Any]]], bool] = bool,
+) -> list[dict[str, Any]]:
+    """A listing from the cache while everything that it was made of is the same, else made anew.
+
+    Args:
+        state: The run.
+        shape: The name of the listing.
+        make: Makes it.
+        keep: Whether what was made may be kept.
+    """
     path = folder("cache") / "catalogue.json"
     key = _key(state)
     known = _read(path, key)
-    shape = provider or "short"
-    if shape not in known:
-        runtime = state.runtime(in_memory=True)
-        if provider is not None:
-            known[shape] = runtime.definitions(provider)
-        else:
-            known[shape] = [
-                {
-                    "name": definition.name,
-                    "description": definition.description,
-                    "domain": definition.domain,
-                    "owner": definition.owner,
-                }
-                for definition in runtime.visible()
-            ]
-        _write(path, key, known)
-    shown: list[dict[str, Any]] = known[shape]
-    return shown
+    found: list[dict[str, Any]] | None = known.get(shape)
+    if found is None:
+        found = make()
+        if keep(found):
+            _write(path, key, known | {shape: found})
+    return found
 
 
 def _read(path: Any, key: str) -> dict[str, Any]:
     try:
-        cached = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        kept = json.loads(path.read_text("utf-8"))
+        if kept["key"] != key or any(_stamp(file) != stamp for file, stamp in kept["files"]):
+            return {}
+        shapes: dict[str, Any] = kept["shapes"]
+    except (KeyError, OSError, TypeError, ValueError):
         return {}
-    same = isinstance(cached, dict) and cached.get("key") == key
-    return dict(cached["shapes"]) if same else {}
+    return shapes
 
 
 def _write(path: Any, key: str, shapes: dict[str, Any]) -> None:
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    kept = {"key": key, "files": list(_source_files()), "shapes": shapes}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh.write_text(json.dumps({"key": key, "shapes": shapes}), "utf-8")
+        fresh.write_text(json.dumps(kept), "utf-8")
         fresh.replace(path)
     except OSError:
         pass  # without a cache the next listing is only slower
+
+
+def _source_files() -> Iterator[tuple[str, object]]:
+    """The files of every imported module that is not Python's own: an edited plugin is noticed."""
+    for name, module in sorted(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is not None and name.partition(".")[0] not in sys.stdlib_module_names:
+            yield file, _stamp(file)
 
 
 def _key(state: State) -> str:
@@ -117,4 +150,4 @@ def _stamp(path: str) -> object:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return [found.st_mtime_ns, found.st_size, found.st_ino]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
-import attrs
 import click
 
 from hardpoint.cli.render import say_json, say_rows
 from hardpoint.cli.state import State
-from hardpoint.errors import HardpointError
-from hardpoint.plugins import PluginManager, PluginRecord
-from hardpoint.registry import ToolRegistry
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hardpoint.errors import HardpointError
+    from hardpoint.plugins import PluginManager, PluginRecord
 
 
 @click.group(invoke_without_command=True)
@@ -25,6 +27,11 @@ def plugins(ctx: click.Context) -> Any:
 
 
 def _load(state: State) -> PluginManager:
+    import attrs
+
+    from hardpoint.plugins import PluginManager
+    from hardpoint.registry import ToolRegistry
+
     config = state.load_config()
     # Listing shows what failed; it must not stop at it.
     config = attrs.evolve(config, plugins=attrs.evolve(config.plugins, required=frozenset()))
@@ -50,18 +57,28 @@ def _to_json(record: PluginRecord) -> dict[str, Any]:
 @click.pass_obj
 def list_plugins(state: State, as_json: bool = False) -> None:
     """Every installed plugin with its status; blocked and failed ones with the reason."""
-    manager = _load(state)
-    records = [manager.records[name] for name in sorted(manager.records)]
+    from hardpoint.cli.catalogue import cached
+
+    records = cached(state, "plugins", lambda: _records(state), keep=_none_failed)
     if as_json:
-        say_json([_to_json(record) for record in records])
+        say_json(records)
         return
     rows = []
     for record in records:
-        source = f"{record.distribution or '?'} {record.version or ''}".strip()
-        rows.append(
-            [record.name, record.status, source, record.reason or f"{len(record.tools)} tools"]
-        )
+        source = f"{record['distribution'] or '?'} {record['version'] or ''}".strip()
+        about = record["reason"] or f"{len(record['tools'])} tools"
+        rows.append([record["name"], record["status"], source, about])
     say_rows(rows)
+
+
+def _records(state: State) -> list[dict[str, Any]]:
+    manager = _load(state)
+    return [_to_json(manager.records[name]) for name in sorted(manager.records)]
+
+
+def _none_failed(records: list[dict[str, Any]]) -> bool:
+    # What made a plugin fail may be mended without any file of it changing.
+    return all(record["status"] != "failed" for record in records)
 
 
 @plugins.command("info")
@@ -111,6 +128,8 @@ def disable(state: State, name: str, project: bool) -> None:
 
 
 def _switch(state: State, name: str, *, on: bool, project: bool) -> None:
+    from pathlib import Path
+
     from hardpoint.config.edit import set_toml_value
     from hardpoint.config.files import PROJECT_FILE, read_layer, user_file
 
@@ -137,6 +156,8 @@ def _switch(state: State, name: str, *, on: bool, project: bool) -> None:
 
 def _unknown(name: str, manager: PluginManager) -> HardpointError:
     import difflib
+
+    from hardpoint.errors import HardpointError
 
     near = difflib.get_close_matches(name, [*manager.records, *manager.registry.list()], n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"pip install hardpoint-{name}"
