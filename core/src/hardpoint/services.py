@@ -121,6 +121,7 @@ class CoreServices:
         """Close the connections."""
         if self.client is not None:
             await self.client.aclose()
+        self._store.close()
 
     async def run(
         self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None

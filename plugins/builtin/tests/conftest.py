@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 import trustme
 
-from hardpoint import JobContext
+from hardpoint import Config, JobContext, Runtime
+from hardpoint.config import StoreConfig
 from hardpoint.interfaces import CallHandle
 from hardpoint.net import PinnedClient, UrlGuard
 
@@ -164,3 +170,64 @@ async def services(trusting: ssl.SSLContext) -> AsyncIterator[FakeServices]:
 @pytest.fixture
 def context(services: FakeServices) -> JobContext:
     return JobContext(user_id="ana").bound(CallHandle("call-1", services))  # type: ignore[arg-type]
+
+
+# where state is kept ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """The URL of a server that listens on a socket in its own folder only."""
+    pytest.importorskip("sqlalchemy")
+    pytest.importorskip("psycopg")
+    initdb, pg_ctl = shutil.which("initdb"), shutil.which("pg_ctl")
+    if initdb is None or pg_ctl is None:
+        pytest.skip("PostgreSQL's server programs are not installed")
+    # The server refuses to run as root, and a socket's path must be short.
+    as_user = {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    if as_user:
+        shutil.chown(folder, **as_user)
+    data = str(folder / "data")
+    options: dict[str, Any] = {**as_user, "cwd": folder, "capture_output": True, "timeout": 60}
+    subprocess.run([initdb, "-D", data, "-U", "tests", "-A", "trust", "-N"], check=True, **options)
+    settings = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+    # Its standard streams would keep ours open.
+    start = [pg_ctl, "-D", data, "-w", "-l", str(folder / "log"), "-o", settings, "start"]
+    subprocess.run(start, check=True, **options)
+    yield f"postgresql+psycopg://tests@/postgres?host={folder}"
+    subprocess.run([pg_ctl, "-D", data, "-w", "-m", "immediate", "stop"], check=True, **options)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A store of each kind, empty: a folder, or a database."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "state")
+        return
+    url: str = request.getfixturevalue("postgresql")
+    yield url
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+        connection.exec_driver_sql("CREATE SCHEMA public")
+    engine.dispose()
+
+
+@pytest.fixture
+def runtime_at(place: str) -> Callable[..., Runtime]:
+    """Make runtimes of this plugin that share one store."""
+
+    def make(**options: Any) -> Runtime:
+        where: dict[str, Any] = {"url": place} if "://" in place else {"path": Path(place)}
+        config = Config(
+            store=StoreConfig(**where),
+            plugin={"builtin": options.pop("settings", {})},
+            load_only=frozenset({"builtin"}),
+        )
+        return Runtime(config, installed_plugins=True, **options)
+
+    return make

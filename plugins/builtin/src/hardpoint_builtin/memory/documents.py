@@ -235,12 +235,13 @@ class Documents:
             return {}
         marks = ", ".join("?" * len(numbers))
         rows = self.tables.query(
-            "SELECT c.id, c.place, c.text, d.path, d.id AS document_id"  # noqa: S608  # only marks
+            "SELECT c.id, c.place, c.text, d.path, d.id AS document_id, d.user_id"  # noqa: S608
             " FROM memory_chunks c JOIN memory_documents d ON d.id = c.document_id"
-            f" WHERE c.user_id = ? AND c.id IN ({marks})",
-            (user_id, *numbers),
+            f" WHERE c.id IN ({marks})",
+            numbers,
         )
-        return {row["id"]: row for row in rows}
+        # Compared here: in the statement it would tempt SQLite to read all chunks of the user.
+        return {row["id"]: row for row in rows if row["user_id"] == user_id}
 
     # vectors -----------------------------------------------------------------------------------
 

@@ -147,7 +147,7 @@ class PostgresqlIndex:
     def _count(self, tables: Any, wanted: str) -> int:
         rows = tables.query(
             "SELECT COUNT(*) AS n FROM (SELECT 1 FROM memory_index"
-            " WHERE words @@ CAST(? AS tsquery) LIMIT ?) AS some",
+            " WHERE words @@ CAST(? AS tsquery) LIMIT ?) AS counted",
             (wanted, self._COUNT_AT_MOST),
         )
         return int(rows[0]["n"])
