@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from hardpoint.config import RuleEntry, Source
+from hardpoint.errors import ConfigError
 from hardpoint.policy.lint import lint_rules
 from hardpoint.policy.rules import parse_rule
 from hardpoint.testing import make_runtime
-from hardpoint.tools import Tool, tool
+from hardpoint.tools import Canonical, Tool, tool
 
 
 @tool
@@ -26,6 +28,9 @@ class Shellish(Tool):
     def parameters_schema(self) -> dict[str, Any]:
         return {"type": "object", "properties": {"command": {"type": "string"}}}
 
+    async def canonicalise(self, params: dict[str, Any], context: Any) -> Canonical:
+        raise AssertionError("never called")
+
     async def execute(self, params: dict[str, Any], ctx: Any, /) -> Any:
         raise AssertionError("never run")
 
@@ -35,8 +40,28 @@ class Opener(Shellish):
     subject_kind = "path"
 
 
+class Silent(Tool):
+    """Promises subjects, and has no `canonicalise` that names them."""
+
+    name = "silent"
+    description = "Open."
+    subject_kind = "path"
+
+    def parameters_schema(self) -> dict[str, Any]:
+        return {"type": "object", "properties": {"path": {"type": "string"}}}
+
+    async def execute(self, params: dict[str, Any], ctx: Any, /) -> Any:
+        raise AssertionError("never run")
+
+
+@tool
+def count(number: int, exact: bool = True) -> int:
+    """Count."""
+    return number
+
+
 def findings(spec: Any, decision: Any = "deny", **options: Any) -> list[tuple[str, bool]]:
-    registry = make_runtime(tools=[greet, Shellish(), Opener()]).registry
+    registry = make_runtime(tools=[greet, count, Shellish(), Opener(), Silent()]).registry
     rule = parse_rule(RuleEntry(decision, spec, Source("user", "config.toml", 7)))
     return [(str(f), f.fatal) for f in lint_rules([rule], registry, **options)]
 
@@ -47,7 +72,16 @@ def findings(spec: Any, decision: Any = "deny", **options: Any) -> list[tuple[st
         "greet",
         "greet(name:A*)",
         "gr*",
-        "nothing_like_it_*",
+        "*_it(git diff:*)",
+        "*(name:A*)",
+        "Greet",
+        "RUN-IT(git:*)",
+        "mem*",
+        "silent",
+        "silent(path:src/*)",
+        "count(number:5)",
+        "count(number:*)",
+        "count(exact:true)",
         "run_it(git diff:*)",
         "open_it(src/**)",
         "shell(git push:*)",
@@ -69,6 +103,12 @@ def test_a_rule_that_can_match_is_fine(spec: Any) -> None:
         ("gret", ["config.toml:7", "greet"]),
         ("shel(ls:*)", ["did you mean 'shell'"]),
         ("greet(nme:A*)", ["can match nothing", "name"]),
+        ({"tool": "greet", "where": {"nme": "A*"}}, ["can match nothing", "name"]),
+        ("g*(ghost:A*)", ["can match nothing"]),
+        ("silent(src/**)", ["can match nothing", "canonicalise"]),
+        ("count(number:5*)", ["can match nothing", "never text"]),
+        ("open_it(../x)", ["`..`"]),
+        ("open_it(a[b)", ["without `]`"]),
         ({"tool": "greet(name:A*)", "match": [{"name": "Bob"}]}, ["does not match its example"]),
         ({"tool": "greet(name:A*)", "not_match": [{"name": "Ada"}]}, ["matches its example"]),
         ({"tool": "greet", "match": ["Ada"]}, ["table of arguments"]),
@@ -91,6 +131,43 @@ def test_a_rule_for_a_switched_off_plugin_is_a_warning() -> None:
     assert found == [
         ("config.toml:7: rule 'files__read': matches nothing now: server 'files' is off", False)
     ]
+
+
+def test_a_glob_that_matches_nothing_yet_is_a_warning() -> None:
+    assert findings("nothing_like_it_*") == [
+        ("config.toml:7: rule 'nothing_like_it_*': matches no tool that is installed now", False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "mentions"),
+    [
+        ("", "is not a rule"),
+        ("greet()", "empty SPEC"),
+        ("greet( )", "empty SPEC"),
+        ("greet greet", "is not a rule"),
+        ({"where": {"name": "A"}}, "needs `tool`"),
+        ({"tool": "greet", "where": {}}, "leave it out"),
+        ({"tool": "greet", "where": ["name"]}, "`where` must be a table"),
+        ({"tool": "greet", "whre": {}}, "unknown key 'whre'"),
+        ({"tool": "greet", "match": "Ada"}, "list of examples"),
+        ({"tool": "greet", "reason": 5}, "`reason` must be text"),
+        ({"tool": "greet", "when": {}}, "table of conditions"),
+        ({"tool": "greet", "when": {"user": []}}, "at least one"),
+        ({"tool": "greet", "when": {"user": 5}}, "a word or a list of words"),
+        ({"tool": "greet", "when": {"users": "ana"}}, "did you mean 'user'"),
+        ({"tool": "greet", "unless": {"effects": "netwrok"}}, "did you mean 'network'"),
+        ({"tool": "greet", "when": {"origin": ["cli", "CLI"]}}, "is never 'CLI'"),
+        ({"tool": "greet", "when": {"provenance": "public"}}, "is never 'public'"),
+        ({"tool": "greet", "rate_limit": {"requests_per_minute": 5}}, "in a rule that denies"),
+    ],
+)
+def test_what_is_no_rule_is_refused_with_its_place(spec: Any, mentions: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_rule(RuleEntry("deny", spec, Source("user", "config.toml", 7)))
+
+    assert mentions in refused.value.message
+    assert "config.toml:7: policy.deny" in refused.value.message
 
 
 def test_a_tool_of_the_host_program_may_be_declared() -> None:

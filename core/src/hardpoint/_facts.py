@@ -7,7 +7,7 @@ from typing import Any, Final
 from hardpoint._record import Fact, Shared
 from hardpoint._state import Call
 from hardpoint.calls import CallOutcome
-from hardpoint.tools import strictest
+from hardpoint.tools import ApprovalRequirement, strictest
 
 # Records of calls without effects may be written in batches; nothing is lost that matters.
 HARMLESS: Final = frozenset(("read",))
@@ -35,7 +35,7 @@ def _shared(call: Call) -> Shared:
     plan = call.plan
     if plan is None or call.error is not None:
         return Shared(_shared_facts(call))
-    key = (call.verdict, call.judged, call.requirement, call.effects)
+    key = (call.verdict, call.judged, call.requirement, call.imposed, call.effects, call.seen)
     known = plan.recorded
     if known is None or known[0] is not call.context or known[1] != key:
         known = plan.recorded = (call.context, key, Shared(_shared_facts(call)))
@@ -52,6 +52,7 @@ def _shared_facts(call: Call) -> dict[str, Any]:
         "origin": call.core.origin if context.handle is None else "tool",
         "parent": None if context.handle is None else context.handle.call_id,
         "mode": context.mode,
+        "rights": _rights(call),
         "decision": _decision(call),
         "policy": call.judged,
         "requirement": strictest((call.requirement, verdict.requirement)).value,
@@ -62,6 +63,25 @@ def _shared_facts(call: Call) -> dict[str, Any]:
         facts["domain"] = call.plan.domain_name
         facts["owner"] = call.plan.entry.owner
     return facts
+
+
+def _rights(call: Call) -> dict[str, Any]:
+    """What the verdict depended on beside the call itself, so that it can be judged again."""
+    context = call.context
+    rights: dict[str, Any] = {}
+    if context.auto_approve:
+        auto = context.auto_approve
+        rights["auto_approve"] = auto if isinstance(auto, bool) else sorted(auto)
+    if context.autonomous:
+        rights["autonomous"] = True
+        rights["allowed"] = call.request.tool in context.allowed_tools
+    if call.imposed is not ApprovalRequirement.NEVER:
+        rights["imposed"] = call.imposed.value
+    if context.handle is not None:
+        rights["root"] = call.core.origin
+    if call.seen:
+        rights["seen"] = sorted(call.seen)
+    return rights
 
 
 def of_end(call: Call, outcome: CallOutcome) -> Fact:

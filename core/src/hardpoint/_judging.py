@@ -9,9 +9,10 @@ from hardpoint._state import ALLOWED, Call
 from hardpoint.errors import NotAuthorized
 from hardpoint.limits import ToolRateLimitConfig
 from hardpoint.plugins import HookFunction
-from hardpoint.policy.decide import Question, decide
+from hardpoint.policy.conditions import Facts
+from hardpoint.policy.decide import Question, decide, modes_in_force
 from hardpoint.policy.verdict import PolicyVerdict, Reason
-from hardpoint.tools import ApprovalRequirement, Effect
+from hardpoint.tools import ApprovalRequirement, Effect, strictest
 
 LEAVING: Final[frozenset[Effect]] = frozenset(("network", "send"))
 
@@ -28,10 +29,12 @@ def judge(call: Call) -> None:
             f"a rule for {plan.entry.name!r} cannot be read, so it is denied:"
             f" {plan.rule_error.message}"
         )
-    call.requirement, asked_by = _requirement(call)
+    own, call.imposed, imposed_by = _requirements(call)
+    call.requirement = strictest((own, call.imposed))
     call.verdict = ALLOWED
     if not _needs_no_verdict(call):
-        call.verdict = decide(_question(call, asked_by), plan.rules)
+        call.seen = call.core.labels.seen(call.context)
+        call.verdict = decide(_question(call, own, imposed_by), plan.rules)
     if call.verdict.decision != "deny" and not LEAVING.isdisjoint(call.effects):
         _refuse_leaks(call)
     call.judged = call.verdict.decision
@@ -76,52 +79,60 @@ def _needs_no_verdict(call: Call) -> bool:
     )
 
 
-def _requirement(call: Call) -> tuple[ApprovalRequirement, str]:
-    """The strictest of what tool, configuration and plugins ask for, and who asks for it."""
+def _requirements(call: Call) -> tuple[ApprovalRequirement, ApprovalRequirement, str]:
+    """What the tool asks for, the strictest of what others ask for, and who does."""
     plan = call.plan
     name = plan.entry.name
-    if plan.fixed_requirement is not None:
-        return plan.fixed_requirement, f"{name!r}"
-    answers: list[tuple[ApprovalRequirement, str]] = []
-    try:
-        for answer in (
-            plan.tool.requires_approval(call.params),
-            plan.tool.approval_requirement(call.params),
-        ):
-            answers.append((ApprovalRequirement(answer), f"{name!r}"))
-    except Exception as error:  # a tool's own method is foreign code; its failure means no
-        raise NotAuthorized(
-            f"{name!r} failed to say what approval it needs: {type(error).__name__}: {error}"
-        ) from error
+    own = plan.fixed_own_requirement
+    if own is None:
+        try:
+            answers = (
+                plan.tool.requires_approval(call.params),
+                plan.tool.approval_requirement(call.params),
+            )
+            own = strictest([ApprovalRequirement(answer) for answer in answers])
+        except Exception as error:  # a tool's own method is foreign code; its failure means no
+            raise NotAuthorized(
+                f"{name!r} failed to say what approval it needs: {type(error).__name__}: {error}"
+            ) from error
+    imposed, by = ApprovalRequirement.NEVER, ""
     if plan.config.approval is not None:
-        answers.append((ApprovalRequirement(plan.config.approval), f"[tools.{name}] approval"))
+        imposed, by = ApprovalRequirement(plan.config.approval), f"[tools.{name}] approval"
     for function in plan.requirement_hooks:
         answer = _ask_hook(call, function)
         if answer is None:
             continue
         try:
-            answers.append((ApprovalRequirement(answer), f"plugin {function.plugin!r}"))
+            found = ApprovalRequirement(answer)
         except ValueError as error:
             raise NotAuthorized(
                 f"plugin {function.plugin!r} gave {answer!r}, which is no approval requirement"
             ) from error
-    return max(answers, key=lambda answer: answer[0].rank)
+        if found.rank > imposed.rank:
+            imposed, by = found, f"plugin {function.plugin!r}"
+    return own, imposed, by
 
 
-def _question(call: Call, asked_by: str) -> Question:
+def _question(call: Call, own: ApprovalRequirement, imposed_by: str) -> Question:
     core, context = call.core, call.context
     return Question(
         tool=call.plan.entry.name,
         params=call.params,
         subjects=call.subjects,
-        requirement=call.requirement,
-        requirement_from=asked_by,
-        asked_by_tool=asked_by == f"{call.plan.entry.name!r}",
-        effects=call.effects,
-        domain=call.plan.domain_name,
-        context=context,
-        modes={context.mode} if core.mode is None else {context.mode, core.mode},
-        seen=core.labels.seen(context),
+        own=own,
+        imposed=call.imposed,
+        imposed_by=imposed_by,
+        facts=Facts(
+            domain=call.plan.domain_name,
+            effects=call.effects,
+            user=context.user_id,
+            origins=call.origins,
+            seen=call.seen,
+        ),
+        modes=modes_in_force(context.mode, core.mode),
+        auto_approve=context.auto_approve,
+        autonomous=context.autonomous,
+        allowed_tools=context.allowed_tools,
         egress_after=core.config.policy.egress_after,
     )
 

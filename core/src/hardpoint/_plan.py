@@ -17,7 +17,8 @@ from hardpoint.errors import ConfigError, DomainUnavailable, ToolError
 from hardpoint.interfaces import ExecutionDomain, LimitRequest
 from hardpoint.limits import ToolRateLimitConfig
 from hardpoint.plugins import HookFunction, PluginManager
-from hardpoint.policy.rules import BoundRule, Rule, bind_rule, rules_for
+from hardpoint.policy.binding import BoundRule, NotAbout, bind_rule
+from hardpoint.policy.rules import Rule, rules_for
 from hardpoint.tools import (
     ALL_EFFECTS,
     ApprovalRequirement,
@@ -95,16 +96,8 @@ class Plan:
         return ALL_EFFECTS if type(self.tool).effects is Tool.effects else None
 
     @cached_property
-    def fixed_requirement(self) -> ApprovalRequirement | None:
+    def fixed_own_requirement(self) -> ApprovalRequirement | None:
         """The tool's own requirement where it is the same for all arguments."""
-        own = self._fixed_own_requirement()
-        if own is None or self.requirement_hooks:
-            return None
-        if self.config.approval is not None:
-            return max(own, ApprovalRequirement(self.config.approval), key=lambda r: r.rank)
-        return own
-
-    def _fixed_own_requirement(self) -> ApprovalRequirement | None:
         tool = self.tool
         if isinstance(tool, FunctionTool):
             approval = tool.options.approval
@@ -122,9 +115,19 @@ class Plan:
         return type(self.tool).estimated_cost is not Tool.estimated_cost
 
     def effects(self, params: Mapping[str, Any]) -> Collection[Effect]:
+        """What a call may do to the world.
+
+        Raises:
+            ToolError: The tool names an effect that there is none of.
+        """
         if self.fixed_effects is not None:
             return self.fixed_effects
-        return frozenset(self.tool.effects(params))
+        found: Any = self.tool.effects(params)
+        effects = frozenset((found,) if isinstance(found, str) else found)
+        if not effects <= ALL_EFFECTS:
+            odd = ", ".join(sorted(map(repr, effects - ALL_EFFECTS)))
+            raise ToolError(f"{self.entry.name!r} names effects that there are none of: {odd}")
+        return effects
 
     def limits_for(self, user_id: str) -> Sequence[LimitRequest]:
         """The limits that stand whatever the call; the last user's are kept."""
@@ -207,11 +210,15 @@ def _bind_rules(
     rules: Sequence[Rule], entry: Entry, tool: Tool
 ) -> tuple[Sequence[BoundRule], ConfigError | None]:
     bound: list[BoundRule] = []
-    try:
-        for rule in rules_for(rules, entry.name):
+    for rule in rules_for(rules, entry.name):
+        try:
             bound.append(
                 bind_rule(rule, entry.name, entry.definition.parameters, tool.subject_kind)
             )
-    except ConfigError as error:
-        return bound, error  # a rule that cannot be read denies the tool's calls
+        except NotAbout as error:
+            # A rule for many tools says nothing about those that have no such thing.
+            if not rule.is_glob:
+                return bound, error
+        except ConfigError as error:
+            return bound, error  # a rule that cannot be read denies the tool's calls
     return bound, None

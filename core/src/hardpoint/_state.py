@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -58,6 +58,7 @@ class Call:
         "error",
         "family",
         "id",
+        "imposed",
         "judged",
         "limits",
         "notes",
@@ -69,6 +70,7 @@ class Call:
         "request",
         "requirement",
         "reservation",
+        "seen",
         "started",
         "subjects",
         "verdict",
@@ -95,6 +97,10 @@ class Call:
         self.subjects: tuple[Subject, ...] = ()
         self.effects: Any = ()
         self.requirement = ApprovalRequirement.NEVER
+        self.imposed = ApprovalRequirement.NEVER
+        """What of the requirement the configuration and plugins ask for."""
+        self.seen: Collection[str] = ()
+        """The provenances that the session had read when the call was judged."""
         self.limits: Sequence[LimitRequest] = ()
         self.verdict = ALLOWED
         self.judged: str | None = None
@@ -118,6 +124,13 @@ class Call:
             plan.domain_name,
             self.context.user_id,
         )
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """Where the call comes from; one that a tool makes also comes from where its root does."""
+        if self.context.handle is None:
+            return frozenset((self.core.origin,))
+        return frozenset((self.core.origin, "tool"))
 
     @property
     def ancestors(self) -> Sequence[str]:

@@ -37,8 +37,12 @@ def list_limits(state: State, user: str | None, session: str, as_json: bool) -> 
         ]
         say_json({"limits": rows, "budgets": [attrs.asdict(account) for account in accounts]})
         return
-    say_rows([[u, t, f"{minute} this minute", f"{hour} this hour"] for u, t, minute, hour in counted])
-    say_rows([[a.name, a.dimension, f"{a.used} of {a.limit}", f"{a.reserved} held"] for a in accounts])
+    say_rows(
+        [[u, t, f"{minute} this minute", f"{hour} this hour"] for u, t, minute, hour in counted]
+    )
+    say_rows(
+        [[a.name, a.dimension, f"{a.used} of {a.limit}", f"{a.reserved} held"] for a in accounts]
+    )
 
 
 @limits.command("clear")

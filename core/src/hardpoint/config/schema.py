@@ -25,6 +25,18 @@ _SCALARS: Final[Mapping[Any, dict[str, Any]]] = {
     Any: {},
 }
 
+_WORDS: Final = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    ]
+}
+_CONDITIONS: Final = {
+    "type": "object",
+    "properties": dict.fromkeys(("domain", "effects", "user", "origin", "provenance"), _WORDS),
+    "additionalProperties": False,
+    "minProperties": 1,
+}
 _RULE: Final = {
     "anyOf": [
         {"type": "string", "description": "tool, tool(SPEC) or server__*"},
@@ -32,12 +44,20 @@ _RULE: Final = {
             "type": "object",
             "properties": {
                 "tool": {"type": "string"},
-                "where": {"type": "object"},
+                "where": {"type": "object", "minProperties": 1},
                 "reason": {"type": "string"},
                 "match": {"type": "array"},
                 "not_match": {"type": "array"},
-                "when": {"type": "object"},
-                "unless": {"type": "object"},
+                "when": _CONDITIONS,
+                "unless": _CONDITIONS,
+                "rate_limit": {
+                    "type": "object",
+                    "properties": {
+                        "requests_per_minute": {"type": "integer", "minimum": 1},
+                        "requests_per_hour": {"type": "integer", "minimum": 1},
+                    },
+                    "additionalProperties": False,
+                },
             },
             "required": ["tool"],
             "additionalProperties": False,

@@ -1,16 +1,17 @@
-"""Allow, ask or deny one call. Who is asked, and what an answer is remembered for, is in `approval`."""
+"""Allow, ask or deny one call. Who is asked is in `approval`, what is remembered in `grants`."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from hardpoint.context import JobContext
-from hardpoint.policy.rules import BoundRule
+from hardpoint.policy.binding import BoundRule
+from hardpoint.policy.conditions import Facts
 from hardpoint.policy.verdict import DecisionWord, PolicyVerdict, Reason, strictest_decision
-from hardpoint.tools import ApprovalRequirement, Effect, Subject, strictest
+from hardpoint.tools import ApprovalRequirement, Subject, strictest
 
 NEVER = ApprovalRequirement.NEVER
 UNLESS = ApprovalRequirement.UNLESS_AUTO_APPROVED
@@ -24,21 +25,31 @@ class Question:
     tool: str
     params: Mapping[str, Any]
     subjects: Sequence[Subject]
-    requirement: ApprovalRequirement
-    """The strictest of the tool's own, the configuration's and the plugins'."""
-    requirement_from: str
-    """Who asks for it, as messages name it."""
-    asked_by_tool: bool
-    """Whether it is the tool itself that asks for it."""
-    effects: Collection[Effect]
-    domain: str
-    context: JobContext
+    own: ApprovalRequirement
+    """What the tool itself asks for."""
+    imposed: ApprovalRequirement
+    """What the configuration and plugins ask for."""
+    imposed_by: str
+    """Who asks for that, as messages name it."""
+    facts: Facts
     modes: Collection[str]
-    """The caller's mode and the configured one; each can only take rights away."""
-    seen: Collection[str] = ()
-    """The provenances that the session has read so far."""
+    """The caller's mode and the configured one; see `modes_in_force`."""
+    auto_approve: bool | Collection[str] = False
+    autonomous: bool = False
+    allowed_tools: Collection[str] = ()
     egress_after: Collection[str] = ()
     """Once all of these were read, nothing leaves the machine without a question."""
+
+
+def modes_in_force(asked: str, configured: str | None) -> Collection[str]:
+    """The modes that hold for a call.
+
+    The configuration's mode replaces `default`, which is what callers have who say nothing. Where
+    both say something both hold, and `auto` counts only if there is no other.
+    """
+    if configured is None:
+        return (asked,)
+    return (configured,) if asked == "default" else (asked, configured)
 
 
 def decide(question: Question, rules: Sequence[BoundRule]) -> PolicyVerdict:
@@ -48,123 +59,153 @@ def decide(question: Question, rules: Sequence[BoundRule]) -> PolicyVerdict:
         question: The call, with canonical arguments.
         rules: The rules that name the tool.
     """
-    verdict = _judge(question, rules)
+    verdict = _judge(question, [bound for bound in rules if bound.applies(question.facts)])
     wanted = set(question.egress_after)
-    leaves = not {"network", "send"}.isdisjoint(question.effects)
-    if verdict.decision != "allow" or not wanted or not leaves or not wanted <= set(question.seen):
+    leaves = not {"network", "send"}.isdisjoint(question.facts.effects)
+    seen = set(question.facts.seen)
+    if verdict.decision != "allow" or not wanted or not leaves or not wanted <= seen:
         return verdict
     why = f"the session has read {' and '.join(sorted(wanted))} content, and this call may send"
-    return PolicyVerdict("ask", verdict.requirement, (Reason(why), *verdict.reasons))
+    return attrs.evolve(verdict, decision="ask", reasons=(Reason(why), *verdict.reasons))
 
 
 def _judge(question: Question, rules: Sequence[BoundRule]) -> PolicyVerdict:
-    applying = [
-        bound
-        for bound in rules
-        if bound.applies(question.domain, question.effects, question.context, question.seen)
-    ]
-    floor, requirement, notes = _judge_commands(question)
-    if floor:
-        return PolicyVerdict("deny", requirement, floor, retry=False)
-    matched = _match(question, applying)
-    denied = matched.get("deny")
-    if denied:
-        return PolicyVerdict("deny", requirement, tuple(denied), retry=False)
-    if "plan" in question.modes and not set(question.effects) <= {"read"}:
-        extra = ", ".join(sorted(set(question.effects) - {"read"}))
+    lines = _judge_lines(question)
+    requirement = strictest((question.own, question.imposed, lines.requirement))
+    if lines.floor:
+        return PolicyVerdict("deny", requirement, lines.floor, retry=False)
+    matched = _match(question, rules)
+    if matched.denied:
+        return PolicyVerdict("deny", requirement, matched.denied, retry=False)
+    if "plan" in question.modes and not set(question.facts.effects) <= {"read"}:
+        extra = ", ".join(sorted(set(question.facts.effects) - {"read"}))
         why = f"mode 'plan' lets nothing run beyond reading; this call may {extra}"
         return PolicyVerdict("deny", requirement, (Reason(why),), retry=False)
-    asked = matched.get("ask")
-    allowed = matched.get("allow")
-    if "locked" in question.modes and not allowed:
+    if "locked" in question.modes and not matched.allowed:
         why = "mode 'locked' runs only what an allow rule names"
         return PolicyVerdict("deny", requirement, (Reason(why),), retry=False)
-    if asked:
-        return _unless_listed(question, PolicyVerdict("ask", requirement, tuple(asked)))
-    if allowed and (requirement is not ALWAYS or _all_exact(question, applying)):
-        return PolicyVerdict("allow", requirement, tuple(allowed))
-    return _by_requirement(question, requirement, notes)
+    if matched.asked:
+        verdict = PolicyVerdict("ask", requirement, matched.asked)
+    elif matched.allowed and (requirement is not ALWAYS or _spelled_out(question, lines, rules)):
+        verdict = PolicyVerdict("allow", requirement, matched.allowed)
+    else:
+        verdict = _by_requirement(question, requirement, lines)
+    return attrs.evolve(verdict, limits=matched.limits)
 
 
 def _by_requirement(
-    question: Question, requirement: ApprovalRequirement, notes: tuple[Reason, ...]
+    question: Question, requirement: ApprovalRequirement, lines: Lines
 ) -> PolicyVerdict:
-    context = question.context
-    why = (Reason(f"{question.requirement_from} asks for approval {requirement.value!r}"), *notes)
     if requirement is NEVER:
         return PolicyVerdict("allow", requirement)
-    if requirement is UNLESS:
-        auto = context.auto_approve
-        if all(mode == "auto" for mode in question.modes):
-            return PolicyVerdict("allow", requirement, (Reason("mode 'auto'"),))
-        if auto is True or (not isinstance(auto, bool) and question.tool in auto):
-            return PolicyVerdict("allow", requirement, (Reason("auto-approved in this session"),))
-        if context.autonomous:
-            return PolicyVerdict("allow", requirement, (Reason("autonomous context"),))
-        return PolicyVerdict("ask", requirement, why, may_remember=True)
-    return _unless_listed(question, PolicyVerdict("ask", requirement, why))
+    who = f"{question.tool!r}"
+    if question.own is not requirement and question.imposed is requirement:
+        who = question.imposed_by
+    why = (Reason(f"{who} asks for approval {requirement.value!r}"), *lines.notes)
+    if requirement is ALWAYS:
+        if question.autonomous and question.tool in question.allowed_tools:
+            listed = Reason("listed in allowed_tools of the autonomous context")
+            return PolicyVerdict("allow", requirement, (*why, listed))
+        return PolicyVerdict("ask", requirement, why)
+    auto = question.auto_approve
+    if all(mode == "auto" for mode in question.modes):
+        return PolicyVerdict("allow", requirement, (Reason("mode 'auto'"),))
+    if auto is True or (not isinstance(auto, bool) and question.tool in auto):
+        return PolicyVerdict("allow", requirement, (Reason("auto-approved in this session"),))
+    if question.autonomous:
+        return PolicyVerdict("allow", requirement, (Reason("autonomous context"),))
+    return PolicyVerdict("ask", requirement, why, may_remember=True)
 
 
-def _unless_listed(question: Question, verdict: PolicyVerdict) -> PolicyVerdict:
-    """An autonomous caller passes `always` and ask rules only for the tools that it was given."""
-    if question.context.autonomous and question.tool in question.context.allowed_tools:
-        why = Reason("listed in allowed_tools of the autonomous context")
-        return attrs.evolve(verdict, decision="allow", reasons=(*verdict.reasons, why))
-    return verdict
+# rules -----------------------------------------------------------------------------------------
 
 
-def _match(question: Question, applying: Sequence[BoundRule]) -> Mapping[str, Sequence[Reason]]:
-    found: dict[str, list[Reason]] = {}
-    for bound in applying:
-        if bound.kind != "command" and bound.matches(question.params, question.subjects):
-            found.setdefault(bound.rule.decision, []).append(bound.reason)
-    command_rules = [bound for bound in applying if bound.kind == "command"]
+@attrs.frozen
+class _Matched:
+    """The reasons that rules give, and the limits that they set."""
+
+    denied: tuple[Reason, ...]
+    asked: tuple[Reason, ...]
+    allowed: tuple[Reason, ...]
+    limits: tuple[tuple[str, Any], ...]
+
+
+def _match(question: Question, rules: Sequence[BoundRule]) -> _Matched:
+    found: dict[str, list[Reason]] = {"deny": [], "ask": [], "allow": []}
+    limits: list[tuple[str, Any]] = []
+    kinds = {subject.kind for subject in question.subjects}
+    command_rules: list[BoundRule] = []
+    for bound in rules:
+        rule = bound.rule
+        if bound.kind is not None and bound.kind not in kinds:
+            if rule.decision != "allow":
+                why = f"the rule is about a {bound.kind}, and the call does not say which"
+                found["ask"].append(rule.because(why))
+        elif not bound.matches(question.params, question.subjects):
+            continue
+        elif bound.kind == "command":
+            command_rules.append(bound)
+        else:
+            found[rule.decision].append(rule.because("matches"))
+            if rule.rate_limit is not None:
+                limits.append((f"rule:{rule}", rule.rate_limit))
     if command_rules:
         for word, reasons in _match_commands(question, command_rules).items():
-            found.setdefault(word, []).extend(reasons)
-    return found
+            found[word] += reasons
+        limits += _limits_on_commands(question, command_rules)
+    return _Matched(tuple(found["deny"]), tuple(found["ask"]), tuple(found["allow"]), tuple(limits))
 
 
-def _all_exact(question: Question, applying: Sequence[BoundRule]) -> bool:
-    """Whether an allow rule spells this very call out."""
-    commands = _commands(question)
-    for bound in applying:
-        if bound.rule.decision != "allow" or not bound.matches(question.params, question.subjects):
-            continue
-        if bound.kind != "command":
-            if bound.names_exactly:
-                return True
-        # `decide_command` has looked at exactness where the line itself is what asks.
-        elif question.asked_by_tool or all(bound.rule.spec == line for line in commands):
-            return True
-    return False
+def _spelled_out(question: Question, lines: Lines, rules: Sequence[BoundRule]) -> bool:
+    """Whether allow rules name this very call, so that it may pass although it always asks."""
+    allowing = [
+        bound
+        for bound in rules
+        if bound.rule.decision == "allow" and bound.matches(question.params, question.subjects)
+    ]
+    specs = {bound.rule.spec for bound in allowing if bound.kind == "command"}
+    if lines.requirement is ALWAYS and question.imposed is not ALWAYS:
+        # The line itself asks, and `decide_command` allows its dangerous parts by exact rules only.
+        return bool(specs)
+    if specs:
+        return all(line in specs for line in lines.texts)
+    return any(bound.spells_out(question.params, question.subjects) for bound in allowing)
 
 
 # command lines ---------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Lines:
+    """What the command lines of a call ask for by themselves."""
+
+    requirement: ApprovalRequirement = NEVER
+    floor: tuple[Reason, ...] = ()
+    """Why one of them never runs."""
+    notes: tuple[Reason, ...] = ()
+    """Why one of them always asks."""
+    texts: tuple[str, ...] = ()
 
 
 def _commands(question: Question) -> list[Any]:
     return [subject.value for subject in question.subjects if subject.kind == "command"]
 
 
-def _judge_commands(
-    question: Question,
-) -> tuple[tuple[Reason, ...], ApprovalRequirement, tuple[Reason, ...]]:
-    """The floor: what never runs, and what the command line itself asks for."""
-    requirement = question.requirement
-    notes: list[Reason] = []
+def _judge_lines(question: Question) -> Lines:
+    requirement, notes, texts = NEVER, [], []
     for command in _commands(question):
         from hardpoint.subjects import judge_command
 
         verdict = judge_command(command)
+        grounds = [Reason(why, segment=text) for text, why in verdict.grounds()]
         if verdict.requirement == "deny":
-            reasons = [Reason(why, segment=text) for text, why in verdict.grounds()]
-            return tuple(reasons), ALWAYS, ()
+            return Lines(ALWAYS, tuple(grounds))
         found = ApprovalRequirement(verdict.requirement)
         if found is ALWAYS:
-            notes += [Reason(why, segment=text) for text, why in verdict.grounds()]
+            notes += grounds
         requirement = strictest((requirement, found))
-    return (), requirement, tuple(notes)
+        texts.append(command.strip() if isinstance(command, str) else shlex.join(command))
+    return Lines(requirement, (), tuple(notes), tuple(texts))
 
 
 def _match_commands(
@@ -197,3 +238,19 @@ def _match_commands(
         # One command that is allowed does not speak for another.
         return {}
     return {strictest_word: found[strictest_word]}
+
+
+def _limits_on_commands(
+    question: Question, rules: Sequence[BoundRule]
+) -> Sequence[tuple[str, Any]]:
+    """The limits of the rules that mean any part of a line, whatever they lead to."""
+    limited = [bound.rule for bound in rules if bound.rule.rate_limit is not None]
+    if not limited:
+        return ()
+    from hardpoint.subjects import decide_command
+
+    return [
+        (f"rule:{rule}", rule.rate_limit)
+        for rule in limited
+        if any(decide_command(c, ask=[rule]).verdict == "ask" for c in _commands(question))
+    ]

@@ -1,4 +1,4 @@
-"""Hold rules against what is installed: typos, patterns that cannot be read, examples that do not hold."""
+"""Hold rules against what is installed: typos, unreadable patterns, examples that do not hold."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any, Final
 
 import attrs
 
-from hardpoint.errors import ConfigError
-from hardpoint.policy.rules import BoundRule, Rule, bind_rule
+from hardpoint.entries import Entry
+from hardpoint.errors import ConfigError, ToolError
+from hardpoint.policy.binding import BoundRule, NotAbout, bind_rule
+from hardpoint.policy.rules import Rule
 from hardpoint.protected import PROTECTED_KINDS, PROTECTED_TOOL_NAMES
-from hardpoint.registry import Entry, ToolRegistry
-from hardpoint.tools import Subject, SubjectKind
+from hardpoint.registry import ToolRegistry
+from hardpoint.tools import FunctionTool, Subject, SubjectKind, Tool
 
 # The operations that an example without one of its own is tried with.
 _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
@@ -62,17 +64,28 @@ def _lint_one(
     rule: Rule, registry: ToolRegistry, elsewhere: Mapping[str, str], declared: Sequence[str]
 ) -> Iterator[Finding]:
     named = [entry for entry in registry.entries() if rule.names(entry.name)]
+    about: list[Entry] = []
+    not_about: ConfigError | None = None
     for entry in named:
         try:
-            bound = bind_rule(
-                rule, entry.name, entry.definition.parameters, entry.tool.subject_kind
-            )
-        except ConfigError as error:
-            if len(named) == 1 or not _is_glob(rule.tool):
-                yield Finding(rule, _without_place(error, rule), fatal=True)
+            kind = entry.tool.subject_kind
+            bound = bind_rule(rule, entry.name, entry.definition.parameters, kind)
+        except ToolError:  # the toolset lists it and does not have it now
+            about.append(entry)
             continue
+        except NotAbout as error:
+            not_about = error
+            continue
+        except ConfigError as error:
+            yield Finding(rule, _without_place(error, rule), fatal=True)
+            return
+        about.append(entry)
         yield from _lint_examples(rule, bound, entry)
-    if named:
+        yield from _lint_subjects(rule, bound, entry)
+    if about:
+        return
+    if not_about is not None:
+        yield Finding(rule, _without_place(not_about, rule), fatal=True)
         return
     if rule.tool in PROTECTED_TOOL_NAMES:
         yield from _lint_absent(rule)
@@ -81,7 +94,11 @@ def _lint_one(
         if fnmatch.fnmatchcase(rule.tool, pattern) or rule.names(pattern):
             yield Finding(rule, f"matches nothing now: {reason}", fatal=False)
             return
-    if any(fnmatch.fnmatchcase(rule.tool, pattern) for pattern in declared) or _is_glob(rule.tool):
+    if any(fnmatch.fnmatchcase(rule.tool, pattern) for pattern in declared):
+        return
+    if rule.is_glob:
+        if not any(rule.names(name) for name in PROTECTED_TOOL_NAMES):
+            yield Finding(rule, "matches no tool that is installed now", fatal=False)
         return
     near = difflib.get_close_matches(rule.tool, [*registry, *PROTECTED_TOOL_NAMES], n=1)
     did_you_mean = f"; did you mean {near[0]!r}?" if near else ""
@@ -91,6 +108,24 @@ def _lint_one(
         " belongs into [policy] application_tools",
         fatal=True,
     )
+
+
+def _lint_subjects(rule: Rule, bound: BoundRule, entry: Entry) -> Iterator[Finding]:
+    """A tool that never says what it acts on is out of reach for rules about that."""
+    tool = entry.tool
+    if bound.kind is None or entry.toolset is not None or rule.is_glob:
+        return
+    if isinstance(tool, FunctionTool):
+        says = tool.options.canonicalise is not None
+    else:
+        says = type(tool).canonicalise is not Tool.canonicalise
+    if not says:
+        yield Finding(
+            rule,
+            f"can match nothing: {entry.name!r} has subjects of kind {bound.kind!r}, and no"
+            " `canonicalise` that names them",
+            fatal=True,
+        )
 
 
 def _lint_absent(rule: Rule) -> Iterator[Finding]:
@@ -127,7 +162,7 @@ def example_matches(bound: BoundRule, kind: SubjectKind | None, example: Any) ->
     if isinstance(example, Mapping):
         command = example.get("command") if kind == "command" else None
         if bound.kind == "command" and command is not None:
-            return _command_matches(bound, command)
+            return bound.matches(example, ()) and _command_matches(bound, command)
         return bound.matches(example, ())
     if not isinstance(example, str):
         raise ConfigError(f"example {example!r} is neither a table of arguments nor text")
@@ -149,10 +184,6 @@ def _command_matches(bound: BoundRule, command: Any) -> bool:
     word = bound.rule.decision
     answer = decide_command(command, **{word: [bound.rule]})
     return answer.verdict == word
-
-
-def _is_glob(name: str) -> bool:
-    return any(star in name for star in "*?")
 
 
 def _without_place(error: ConfigError, rule: Rule) -> str:

@@ -1,4 +1,4 @@
-"""Stop a caller that repeats the same failing call. Repeating a call that succeeds is nobody's business."""
+"""Stop a caller that repeats the same failing call. A call that succeeds may be repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judge recorded calls again: under another policy, or to propose the smallest rules that allow them."""
+"""Judge recorded calls again under another policy, or propose the smallest rules for them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from hardpoint.context import JobContext
 from hardpoint.errors import ConfigError
-from hardpoint.policy.decide import Question, decide
-from hardpoint.policy.rules import BoundRule, Rule, bind_rule, rules_for
+from hardpoint.policy.binding import BoundRule, NotAbout, bind_rule
+from hardpoint.policy.conditions import Facts
+from hardpoint.policy.decide import Question, decide, modes_in_force
+from hardpoint.policy.rules import Rule, rules_for
 from hardpoint.policy.verdict import Reason
 from hardpoint.protected import PROTECTED_KINDS
 from hardpoint.registry import ToolRegistry
@@ -93,26 +94,39 @@ def _judge(
         return "deny", (Reason(f"a rule cannot be read: {error.message}"),)
     if any(_looks_at_hidden(each, params, subjects) for each in bound):
         return "undecidable", (Reason("a rule looks at something that was redacted"),)
-    caller_mode = str(record.get("mode", "default"))
-    context = JobContext(
-        user_id=str(record.get("user")), session_id=str(record.get("session", "default"))
-    )
-    verdict = decide(
-        Question(
-            tool=name,
-            params=params,
-            subjects=subjects,
-            requirement=ApprovalRequirement(record.get("requirement", "never")),
-            requirement_from=f"{name!r}",
-            asked_by_tool=True,
-            effects=frozenset(record.get("effects", ())),
-            domain=str(record.get("domain", "orchestrator")),
-            context=context,
-            modes={caller_mode} if mode is None else {caller_mode, mode},
-        ),
-        bound,
-    )
+    verdict = decide(_question(name, record, params, subjects, mode), bound)
     return verdict.decision, verdict.reasons
+
+
+def _question(
+    name: str,
+    record: Mapping[str, Any],
+    params: Mapping[str, Any],
+    subjects: Sequence[Subject],
+    mode: str | None,
+) -> Question:
+    rights = record.get("rights") or {}
+    auto = rights.get("auto_approve", False)
+    origin = str(record.get("origin", "library"))
+    return Question(
+        tool=name,
+        params=params,
+        subjects=subjects,
+        own=ApprovalRequirement(record.get("requirement", "never")),
+        imposed=ApprovalRequirement(rights.get("imposed", "never")),
+        imposed_by="a plugin or [tools]",
+        facts=Facts(
+            domain=str(record.get("domain", "orchestrator")),
+            effects=frozenset(record.get("effects", ())),
+            user=str(record.get("user")),
+            origins=frozenset((origin, str(rights.get("root", origin)))),
+            seen=frozenset(rights.get("seen", ())),
+        ),
+        modes=modes_in_force(str(record.get("mode", "default")), mode),
+        auto_approve=auto if isinstance(auto, bool) else frozenset(auto),
+        autonomous=bool(rights.get("autonomous")),
+        allowed_tools=(name,) if rights.get("allowed") else (),
+    )
 
 
 def _bind(
@@ -126,10 +140,14 @@ def _bind(
     if entry is not None:
         parameters, kind = entry.definition.parameters, entry.tool.subject_kind
     else:
-        parameters = {"properties": dict.fromkeys(params, {})}
+        parameters = {"properties": {name: {} for name in params}}
         kind = subjects[0].kind if subjects else PROTECTED_KINDS.get(name)
     for rule in rules_for(rules, name):
-        yield bind_rule(rule, name, parameters, kind)
+        try:
+            yield bind_rule(rule, name, parameters, kind)
+        except NotAbout:
+            if not rule.is_glob:
+                raise
 
 
 def _looks_at_hidden(
@@ -155,9 +173,7 @@ class Suggestion:
     """How many recorded calls it covers."""
 
 
-def suggest(
-    records: Iterable[Mapping[str, Any]], *, least: int = 1
-) -> Sequence[Suggestion]:
+def suggest(records: Iterable[Mapping[str, Any]], *, least: int = 1) -> Sequence[Suggestion]:
     """The smallest allow rules for the calls that were asked about and then ran.
 
     A call that always asks is never proposed, nor one that was refused.

@@ -1,26 +1,27 @@
-"""Read rules and say whether one matches a call. What a match means is decided in `decide`."""
+"""Read the rules of the configuration. What one means for a tool is settled in `binding`."""
 
 from __future__ import annotations
 
 import fnmatch
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import attrs
 
 from hardpoint.config import RuleEntry, Source
-from hardpoint.context import JobContext
 from hardpoint.errors import ConfigError
+from hardpoint.limits import ToolRateLimitConfig
+from hardpoint.policy.conditions import NO_CONDITIONS, Conditions, read_conditions
 from hardpoint.policy.verdict import DecisionWord, Reason
-from hardpoint.tools import Effect, Subject, SubjectKind
+from hardpoint.protected import canonical_name
 
 _RULE: Final = re.compile(r"(?P<tool>[A-Za-z0-9_.*?-]+)(?:\((?P<spec>.*)\))?", re.DOTALL)
-_KEYS: Final = frozenset({"tool", "where", "reason", "match", "not_match", "when", "unless"})
-_CONDITIONS: Final = frozenset({"domain", "effects", "user", "origin", "provenance"})
-_NAMED: Final = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_-]*):(?P<glob>.*)", re.DOTALL)
+_KEYS: Final = frozenset(
+    {"tool", "where", "reason", "match", "not_match", "when", "unless", "rate_limit"}
+)
 
 
 @attrs.frozen
@@ -35,14 +36,21 @@ class Rule:
     reason: str | None = None
     match: tuple[Any, ...] = ()
     not_match: tuple[Any, ...] = ()
-    when: Mapping[str, Any] = attrs.field(factory=dict)
-    unless: Mapping[str, Any] = attrs.field(factory=dict)
-    source: Source = Source()
+    when: Conditions = NO_CONDITIONS
+    unless: Conditions = NO_CONDITIONS
+    rate_limit: ToolRateLimitConfig | None = None
+    """How often one user may make the calls that it matches, all of them together."""
+    source: Source = attrs.field(factory=Source)
 
     def __str__(self) -> str:
-        if self.where:
-            return f"{self.tool} where {json.dumps(dict(self.where), default=str)}"
-        return self.tool if self.spec is None else f"{self.tool}({self.spec})"
+        name = self.tool if self.spec is None else f"{self.tool}({self.spec})"
+        if not self.where:
+            return name
+        return f"{name} where {json.dumps(dict(self.where), default=str)}"
+
+    @property
+    def is_glob(self) -> bool:
+        return any(star in self.tool for star in "*?")
 
     @property
     def is_bare(self) -> bool:
@@ -54,12 +62,17 @@ class Rule:
         return self.is_bare and not self.when and not self.unless
 
     def names(self, tool: str) -> bool:
-        return self.tool == tool or (
-            any(star in self.tool for star in "*?") and fnmatch.fnmatchcase(tool, self.tool)
-        )
+        """Whether it speaks of this tool; names that the registry takes for one are one here."""
+        return self.tool == tool or _named(self.tool, self.is_glob, tool)
 
     def because(self, why: str, segment: str | None = None) -> Reason:
         return Reason(self.reason or why, str(self), str(self.source), segment)
+
+
+@lru_cache(maxsize=65_536)
+def _named(pattern: str, is_glob: bool, tool: str) -> bool:
+    pattern, tool = canonical_name(pattern), canonical_name(tool)
+    return fnmatch.fnmatchcase(tool, pattern) if is_glob else tool == pattern
 
 
 def parse_rule(entry: RuleEntry) -> Rule:
@@ -68,217 +81,72 @@ def parse_rule(entry: RuleEntry) -> Rule:
     Raises:
         ConfigError: It is not a rule; the message names file and line and says what is wrong.
     """
-    spec = entry.spec
-    if isinstance(spec, str):
-        return _parse_text(entry, spec)
-    unknown = set(spec) - _KEYS
-    if unknown:
-        raise _wrong(
-            entry, f"unknown key {sorted(unknown)[0]!r}; known: {', '.join(sorted(_KEYS))}"
-        )
-    if not isinstance(spec.get("tool"), str):
-        raise _wrong(entry, "a rule table needs `tool`, the name of a tool")
-    for group in ("when", "unless", "where"):
-        if not isinstance(spec.get(group, {}), Mapping):
-            raise _wrong(entry, f"`{group}` must be a table")
-    for group in ("when", "unless"):
-        odd = set(spec.get(group, {})) - _CONDITIONS
-        if odd:
-            raise _wrong(
-                entry,
-                f"`{group}` has no condition {sorted(odd)[0]!r};"
-                f" known: {', '.join(sorted(_CONDITIONS))}",
-            )
-    base = _parse_text(entry, spec["tool"])
-    return attrs.evolve(
-        base,
-        where=dict(spec.get("where", {})),
-        reason=spec.get("reason"),
-        match=_examples(entry, spec, "match"),
-        not_match=_examples(entry, spec, "not_match"),
-        when=dict(spec.get("when", {})),
-        unless=dict(spec.get("unless", {})),
-    )
+    try:
+        if isinstance(entry.spec, str):
+            return _parse_text(entry, entry.spec)
+        return _parse_table(entry, entry.spec)
+    except ValueError as error:
+        raise ConfigError(f"{entry.source}: policy.{entry.decision}: {error}") from error
 
 
 def _parse_text(entry: RuleEntry, text: str) -> Rule:
     found = _RULE.fullmatch(text.strip())
     if found is None:
-        raise _wrong(entry, f"{text!r} is not a rule; write tool, tool(SPEC) or server__*")
-    if found["spec"] == "":
-        raise _wrong(entry, f"{text!r} has an empty SPEC; write {found['tool']!r} for every call")
+        raise ValueError(f"{text!r} is not a rule; write tool, tool(SPEC) or server__*")
+    if found["spec"] is not None and not found["spec"].strip():
+        raise ValueError(f"{text!r} has an empty SPEC; write {found['tool']!r} for every call")
     return Rule(entry.decision, found["tool"], found["spec"], source=entry.source)
 
 
-def _examples(entry: RuleEntry, table: Mapping[str, Any], key: str) -> tuple[Any, ...]:
-    value = table.get(key, ())
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise _wrong(entry, f"`{key}` must be a list of examples")
-    return tuple(value)
-
-
-def _wrong(entry: RuleEntry, why: str) -> ConfigError:
-    return ConfigError(f"{entry.source}: policy.{entry.decision}: {why}")
-
-
-# one rule for one tool -------------------------------------------------------------------------
-
-Matcher = Callable[[Mapping[str, Any], Sequence[Subject]], bool]
-
-
-@attrs.frozen
-class BoundRule:
-    """A rule read for one tool: what its SPEC means is settled."""
-
-    rule: Rule
-    kind: SubjectKind | None
-    """`command` when the SPEC is a command pattern, which `decide` hands on as a whole."""
-    matches: Matcher
-    names_exactly: bool = False
-    """The rule spells out one call, so that it may allow what always asks."""
-
-    @cached_property
-    def reason(self) -> Reason:
-        """What is said when it matches."""
-        return self.rule.because("matches")
-
-    def applies(
-        self,
-        domain: str,
-        effects: Collection[Effect],
-        context: JobContext,
-        seen: Collection[str] = (),
-    ) -> bool:
-        """Whether the `when` and `unless` of the rule let it count for this caller."""
-        if not self.rule.when and not self.rule.unless:
-            return True
-        facts: Mapping[str, Any] = {
-            "domain": (domain,),
-            "effects": effects,
-            "user": (context.user_id,),
-            "origin": (context.origin,),
-            "provenance": seen,
-        }
-        if any(not _holds(wanted, facts[key]) for key, wanted in self.rule.when.items()):
-            return False
-        return not self.rule.unless or not all(
-            _holds(wanted, facts[key]) for key, wanted in self.rule.unless.items()
-        )
-
-
-def _holds(wanted: Any, facts: Collection[str]) -> bool:
-    options = [wanted] if isinstance(wanted, str) else wanted
-    return any(fnmatch.fnmatchcase(fact, str(option)) for fact in facts for option in options)
-
-
-def bind_rule(
-    rule: Rule, tool: str, parameters: Mapping[str, Any] | None, kind: SubjectKind | None
-) -> BoundRule:
-    """Settle what a rule means for one tool.
-
-    Args:
-        rule: A rule that names the tool.
-        tool: The tool's name.
-        parameters: The tool's schema; None when its plugin is absent.
-        kind: The kind of the tool's subjects.
-
-    Raises:
-        ConfigError: The SPEC fits neither a parameter nor the tool's subjects.
-    """
-    if rule.where:
-        return BoundRule(rule, None, _where_matcher(rule, rule.where), _all_literal(rule.where))
-    if rule.is_bare:
-        return BoundRule(rule, "command" if kind == "command" else None, _always_true)
-    assert rule.spec is not None
-    if kind == "command":
-        return BoundRule(rule, "command", _always_true)
-    named = _NAMED.fullmatch(rule.spec)
-    properties = (parameters or {}).get("properties", {})
-    if named and (named["name"] in properties):
-        where = {named["name"]: named["glob"]}
-        return BoundRule(rule, None, _where_matcher(rule, where), _all_literal(where))
-    if kind is not None:
-        from hardpoint.subjects import parse_pattern
-
-        try:
-            pattern = parse_pattern(kind, rule.spec)
-        except ConfigError as error:
-            raise ConfigError(f"{rule.source}: rule {str(rule)!r}: {error.message}") from error
-        return BoundRule(rule, kind, _subject_matcher(rule, kind, pattern), _is_literal(rule.spec))
-    known = ", ".join(sorted(properties)) or "none"
-    raise ConfigError(
-        f"{rule.source}: rule {str(rule)!r} can match nothing: {tool!r} has no parameter of that"
-        f" name (it has: {known}) and no path, URL or command subject"
+def _parse_table(entry: RuleEntry, table: Mapping[str, Any]) -> Rule:
+    unknown = sorted(set(table) - _KEYS)
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}; known: {', '.join(sorted(_KEYS))}")
+    if not isinstance(table.get("tool"), str):
+        raise ValueError("a rule table needs `tool`, the name of a tool")
+    reason = table.get("reason")
+    if reason is not None and not isinstance(reason, str):
+        raise ValueError("`reason` must be text")
+    return attrs.evolve(
+        _parse_text(entry, table["tool"]),
+        where=_where(table),
+        reason=reason,
+        match=_examples(table, "match"),
+        not_match=_examples(table, "not_match"),
+        when=read_conditions("when", table["when"]) if "when" in table else NO_CONDITIONS,
+        unless=read_conditions("unless", table["unless"]) if "unless" in table else NO_CONDITIONS,
+        rate_limit=_rate_limit(entry, table),
     )
 
 
-def _always_true(params: Mapping[str, Any], subjects: Sequence[Subject]) -> bool:
-    return True
+def _where(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "where" not in table:
+        return {}
+    where = table["where"]
+    if not isinstance(where, Mapping) or not where:
+        # An empty one would make a rule about some calls a rule about all of them.
+        raise ValueError("`where` must be a table of parameters and what they are; leave it out")
+    return dict(where)
 
 
-def _where_matcher(rule: Rule, where: Mapping[str, Any]) -> Matcher:
-    every = rule.decision == "allow"
-
-    def matches(params: Mapping[str, Any], subjects: Sequence[Subject]) -> bool:
-        return all(
-            name in params and _value_matches(params[name], wanted, every)
-            for name, wanted in where.items()
-        )
-
-    return matches
+def _examples(table: Mapping[str, Any], key: str) -> tuple[Any, ...]:
+    value = table.get(key, ())
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValueError(f"`{key}` must be a list of examples")
+    return tuple(value)
 
 
-def _value_matches(value: Any, wanted: Any, every: bool) -> bool:
-    if isinstance(value, list) and not isinstance(wanted, list):
-        hits = [_value_matches(member, wanted, every) for member in value]
-        return bool(hits) and (all(hits) if every else any(hits))
-    if isinstance(value, str) and isinstance(wanted, str):
-        return _glob(wanted)(value) is not None
-    if isinstance(wanted, str):
-        return any(_json_equal(value, meant) for meant in _as_json(wanted))
-    return _json_equal(value, wanted)
+def _rate_limit(entry: RuleEntry, table: Mapping[str, Any]) -> ToolRateLimitConfig | None:
+    if "rate_limit" not in table:
+        return None
+    if entry.decision == "deny":
+        raise ValueError("`rate_limit` means nothing in a rule that denies")
+    from hardpoint.serde import structure
 
-
-@lru_cache(maxsize=1024)
-def _as_json(text: str) -> tuple[Any, ...]:
-    """The value that a text is in JSON, if it is one."""
     try:
-        return (json.loads(text),)
-    except (ValueError, RecursionError):
-        return ()
-
-
-def _json_equal(a: Any, b: Any) -> bool:
-    if isinstance(a, bool) or isinstance(b, bool):
-        return a is b
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(_json_equal(a[key], b[key]) for key in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_json_equal, a, b))
-    return bool(a == b)
-
-
-@lru_cache(maxsize=1024)
-def _glob(pattern: str) -> Callable[[str], Any]:
-    return re.compile(fnmatch.translate(pattern)).fullmatch
-
-
-def _subject_matcher(rule: Rule, kind: SubjectKind, pattern: Any) -> Matcher:
-    every = rule.decision == "allow"
-
-    def matches(params: Mapping[str, Any], subjects: Sequence[Subject]) -> bool:
-        hits = [pattern.matches(s.value, s.operation) for s in subjects if s.kind == kind]
-        return bool(hits) and (all(hits) if every else any(hits))
-
-    return matches
-
-
-def _is_literal(text: str) -> bool:
-    return not any(star in text for star in "*?[")
-
-
-def _all_literal(where: Mapping[str, Any]) -> bool:
-    return all(not isinstance(value, str) or _is_literal(value) for value in where.values())
+        return structure(table["rate_limit"], ToolRateLimitConfig, "rate_limit")
+    except ConfigError as error:
+        raise ValueError(error.message) from error
 
 
 def rules_for(rules: Iterable[Rule], tool: str) -> Sequence[Rule]:

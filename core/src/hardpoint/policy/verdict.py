@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from hardpoint.limits import ToolRateLimitConfig
 from hardpoint.tools import ApprovalRequirement
 
 DecisionWord = Literal["allow", "ask", "deny"]
@@ -52,6 +53,8 @@ class PolicyVerdict:
     may_remember: bool = False
     """Whether `session` and `always` are answers that mean something."""
     retry: bool = True
+    limits: tuple[tuple[str, ToolRateLimitConfig], ...] = ()
+    """The rate limits of the rules that match: name of the counter, and limit."""
 
     def to_json(self, tool: str) -> dict[str, Any]:
         """The shape of `hardpoint policy check --json`."""

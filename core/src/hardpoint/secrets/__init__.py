@@ -142,7 +142,9 @@ class Secrets:
                     "secret_revealed", {"secret": reference, "user": user_id, "reason": reason}
                 )
             except Exception as error:  # whatever stops the record stops the reading
-                raise NotAuthorized(f"the reading of a secret cannot be recorded: {error}") from error
+                raise NotAuthorized(
+                    f"the reading of a secret cannot be recorded: {error}"
+                ) from error
         return value
 
     async def missing(self, references: Iterable[str] = ()) -> Sequence[str]:

@@ -32,7 +32,9 @@ class KeyringStore(SecretStore):
         self._backend = backend if backend is not None else _system_keyring()
 
     async def get(self, owner: str, name: str) -> str | None:
-        return await self._call(lambda: self._backend.get_password(SERVICE, f"{owner}/{name.lower()}"))
+        return await self._call(
+            lambda: self._backend.get_password(SERVICE, f"{owner}/{name.lower()}")
+        )
 
     async def names(self, owner: str) -> Sequence[str]:
         return await self._call(lambda: self._names(owner))
