@@ -17,8 +17,11 @@ from typing import Final
 import attrs
 
 from hardpoint.errors import ConfigError
+from hardpoint.subjects.stars import join_stars
 
 OPERATIONS: Final = ("read", "write", "list", "delete")
+_ANY_DEPTH: Final = None
+"""In place of the expression of a folder: `**`."""
 
 
 @attrs.frozen
@@ -41,7 +44,7 @@ class PathPattern:
         head, colon, tail = spec.partition(":")
         if colon and head in OPERATIONS:
             text, operation = tail, head
-        if not text or text == "/":
+        if not text.strip("/"):
             raise ConfigError(f"the path pattern {spec!r} names no path; write `**` for any path")
         if "\0" in text:
             raise ConfigError(f"the path pattern {spec!r} holds NUL, which no path does")
@@ -49,14 +52,12 @@ class PathPattern:
             raise ConfigError(
                 f"the path pattern {spec!r} starts with `!`; write a deny rule instead, deny wins"
             )
-        if "\\" in text and os.sep != "\\":
+        if "\\" in text:
             raise ConfigError(f"the path pattern {spec!r} holds a backslash; use `/` and `[*]`")
-        if any(part == ".." for part in text.split("/")):
+        if ".." in text.split("/"):
             raise ConfigError(f"the path pattern {spec!r} holds `..`, which no judged path does")
         if text.startswith("~/"):
             text = "/" + os.path.expanduser("~").rstrip("/") + text[1:]
-        while text.startswith("./"):
-            text = text[2:]
         _compiled(text)
         return cls(spec, text, operation)
 
@@ -67,53 +68,76 @@ class PathPattern:
             value: A path relative to the workspace, or absolute when outside.
             operation: What the call does with it.
         """
-        if not isinstance(value, str):
+        if not isinstance(value, str) or self.operation not in (None, operation):
             return False
-        if self.operation is not None and operation != self.operation:
-            return False
+        absolute, folders = _compiled(self.glob)
         path = posixpath.normpath(value) if value else "."
-        return _compiled(self.glob).fullmatch(re.sub(r"^/+", "/", path)) is not None
+        # A pattern at any depth holds outside the workspace, too.
+        anywhere = not absolute and folders[0] is _ANY_DEPTH
+        if absolute != path.startswith("/") and not anywhere:
+            return False
+        return _fits(folders, path.strip("/").split("/"))
+
+
+def _fits(folders: tuple[re.Pattern[str] | None, ...], parts: list[str]) -> bool:
+    """Whether the folders of a pattern lead to a path, or to a folder above it."""
+    reached = {0}
+    for part in ["", *parts]:
+        if part:
+            reached = {
+                at if folders[at] is _ANY_DEPTH else at + 1
+                for at in reached
+                if folders[at] is _ANY_DEPTH or _match(folders[at], part)
+            }
+        # `**` may stand for no folder at all.
+        for at in sorted(reached):
+            while at < len(folders) - 1 and folders[at] is _ANY_DEPTH:
+                at += 1
+                reached.add(at)
+        if len(folders) in reached:
+            return True
+    return len(folders) - 1 in reached and folders[-1] is _ANY_DEPTH
+
+
+def _match(folder: re.Pattern[str] | None, part: str) -> bool:
+    return folder is not None and folder.fullmatch(part) is not None
 
 
 @lru_cache(maxsize=512)
-def _compiled(glob: str) -> re.Pattern[str]:
-    absolute = glob.startswith("//")
-    body = glob.strip("/") if not absolute else glob[2:].rstrip("/")
-    anchored = "/" in glob.rstrip("/")
-    parts = [part for part in body.split("/") if part not in ("", ".")]
-    pattern = "/" if absolute else ("" if anchored else "(?:.*/)?")
-    for index, part in enumerate(parts):
-        last = index == len(parts) - 1
-        if part == "**":
-            pattern += ".*" if last else "(?:.*/)?"
-        else:
-            pattern += _part(part, glob) + ("" if last else "/")
-    # A pattern that names a folder covers what is in it.
-    return re.compile(pattern + ("" if parts[-1:] == ["**"] else "(?:/.*)?"), re.DOTALL)
+def _compiled(glob: str) -> tuple[bool, tuple[re.Pattern[str] | None, ...]]:
+    """Whether a pattern starts at the root, and the expression of each of its folders."""
+    parts = [part for part in glob.split("/") if part not in ("", ".")]
+    folders = tuple(
+        _ANY_DEPTH if part == "**" else re.compile(_folder(part, glob), re.DOTALL) for part in parts
+    )
+    if "/" not in glob.rstrip("/").removeprefix("./") and not glob.startswith("./"):
+        folders = (_ANY_DEPTH, *folders)
+    return glob.startswith("//"), folders
 
 
-def _part(part: str, glob: str) -> str:
-    """One path segment as a regular expression."""
-    pattern, at = "", 0
+def _folder(part: str, glob: str) -> str:
+    """The expression for one folder or file name."""
+    pieces = [""]
+    at = 0
     while at < len(part):
         char = part[at]
         at += 1
         if char == "*":
-            pattern += "" if pattern.endswith("[^/]*") else "[^/]*"
+            pieces.append("")
         elif char == "?":
-            pattern += "[^/]"
+            pieces[-1] += "."
         elif char == "[":
-            end = part.find("]", at + 2 if part[at : at + 1] in ("!", "^", "]") else at + 1)
+            end = part.find("]", at + 1 + (part[at : at + 1] in ("!", "^")))
             if end < 0:
                 raise ConfigError(f"the path pattern {glob!r} has a `[` without `]`")
-            inside = part[at:end].replace("\\", "\\\\").replace("[", "\\[")
+            inside = part[at:end].replace("[", "\\[")
             inside = "^" + inside[1:] if inside[0] in "!^" else inside
             try:
                 re.compile(f"[{inside}]")
             except re.error as error:
                 raise ConfigError(f"the path pattern {glob!r}: {error}") from error
-            pattern += f"(?!/)[{inside}]"
+            pieces[-1] += f"[{inside}]"
             at = end + 1
         else:
-            pattern += re.escape(char)
-    return pattern
+            pieces[-1] += re.escape(char)
+    return join_stars(pieces)

@@ -65,7 +65,6 @@ class Args:
         return any(word.splits and HOLE in word.text for word in self.operands)
 
 
-
 def read_args(
     words: Sequence[Word],
     valued: Collection[str] = (),

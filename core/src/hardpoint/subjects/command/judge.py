@@ -49,13 +49,16 @@ from hardpoint.subjects.command.wrappers import (
 
 # Linux hands a program no argument longer than this, so no shell ever sees such a line.
 MAX_LENGTH: Final = 131_072
-MAX_SEGMENTS: Final = 8_000
+MAX_SEGMENTS: Final = 3_000
+MAX_WORDS: Final = 3_000
+_MAX_TEXT: Final = 2 * MAX_LENGTH
 _MAX_NESTING: Final = 12
-_MAX_DEPTH: Final = 100
+_MAX_DEPTH: Final = 80
 
 # For text that no grammar reads: NAME(){ … NAME | NAME & …
 _FORK_BOMB: Final = re.compile(
-    r"([^\s(){}|&;]+)\s*\(\s*\)\s*\{[^}]*?\1\s*(?:\|&?|&)\s*\1\s*(?:&|;|\})", re.DOTALL
+    r"(?<![^\s(){}|&;])([^\s(){}|&;]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,99}?"
+    r"\1\s{0,9}(?:\|&?|&)\s{0,9}\1\s{0,9}[&;}]"
 )
 
 _FETCHERS: Final = names_of(
@@ -94,7 +97,11 @@ def judge_command(command: str | Sequence[str]) -> CommandVerdict:
 @lru_cache(maxsize=256)
 def _judge_line(line: str) -> CommandVerdict:
     judge = _Judge()
-    judge.line(line)
+    try:
+        judge.line(line)
+    except RecursionError:
+        # The limits on depth are meant to come first; where they do not, no answer means no.
+        judge.notes.append(ask("nested too deep to judge"))
     requirement = strictest(
         [*(s.requirement for s in judge.segments), *(f.requirement for f in judge.notes)]
     )
@@ -135,6 +142,8 @@ class _Judge:
         self.written: list[_Written] = []
         self.executed: list[tuple[str, bool]] = []
         self.seen: set[tuple[str, str]] = set()
+        self.read = 0
+        """How much text has been read, what is inside other text counted again."""
 
     # texts -------------------------------------------------------------------------------------
 
@@ -156,7 +165,8 @@ class _Judge:
 
     def text(self, text: str, depth: int, context: str, parent: int | None) -> None:
         """Judge text that a shell reads."""
-        if depth > _MAX_NESTING or len(self.segments) > MAX_SEGMENTS:
+        self.read += len(text)
+        if depth > _MAX_NESTING or self.read > _MAX_TEXT:
             self.notes.append(ask("too much inside one line to judge"))
             return
         readings = read_line(text)
@@ -241,9 +251,12 @@ class _Judge:
     ) -> None:
         """Judge a program with its arguments, and then what it runs."""
         program = _base_name(words[0]) if words else ""
-        if depth > _MAX_DEPTH:
+        if depth > _MAX_DEPTH or len(self.segments) >= MAX_SEGMENTS:
             self.notes.append(ask("too much inside one line to judge"))
             return
+        if len(words) > MAX_WORDS:
+            findings = [*findings, ask(f"more than {MAX_WORDS} words in one command")]
+            words = words[:MAX_WORDS]
         if words:
             findings = findings + self._program_findings(program, words, command, frame)
         if program:
@@ -253,7 +266,8 @@ class _Judge:
                 found, code = check_assignment(name, value)
                 findings += found
                 opened.inner += code
-                if not is_harmless(name) and cover == "program":
+                runs = any(isinstance(inner, Runs) for inner in opened.inner)
+                if runs and not is_harmless(name) and cover == "program":
                     cover = "bare"
             self.aliases.update(opened.aliases)
             self._remember_files(program, words, command, frame)

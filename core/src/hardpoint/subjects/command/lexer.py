@@ -24,6 +24,7 @@ from hardpoint.subjects.command.words import (
 Dialect = Literal["bash", "posix"]
 
 MAX_DEPTH: Final = 40
+MAX_WORDS: Final = 12_000
 _MAX_RETRIES: Final = 64
 
 _PLAIN: Final = re.compile(r"[^ \t\n|&;()<>\\'\"$`]+")
@@ -87,6 +88,7 @@ class Lexer:
         self.pos = 0
         self.depth = 0
         self.retries = 0
+        self.word_count = 0
         self.pending: list[HereDocument] = []
         self.doubts: list[str] = []
         """Places that shells read differently; each makes the line one that asks."""
@@ -161,6 +163,9 @@ class Lexer:
         Returns:
             One word, or several when braces make several, or none when braces make nothing.
         """
+        self.word_count += 1
+        if self.word_count > MAX_WORDS:
+            raise TooComplex(f"more than {MAX_WORDS} words")
         start = self.pos
         piece = Piece()
         text, size = self.text, len(self.text)
@@ -459,6 +464,8 @@ class Lexer:
         if self.pos == start:
             raise Unreadable("a here-document has no end word")
         (word,) = finish(delimiter.text, "", quoted=True, braces=False)
+        if len(self.pending) >= MAX_DEPTH:
+            raise TooComplex(f"more than {MAX_DEPTH} here-documents in one line")
         document = HereDocument(word.text, not delimiter.quoted, strips_tabs)
         self.pending.append(document)
         return document

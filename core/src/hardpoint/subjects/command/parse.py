@@ -22,7 +22,7 @@ from hardpoint.subjects.command.lexer import (
 )
 from hardpoint.subjects.command.words import Span, Word, assigned_name
 
-MAX_COMMANDS: Final = 4000
+MAX_COMMANDS: Final = 2500
 
 # Operators that Bash and a POSIX shell split into different commands, quotes that only one of them
 # knows: such a line is read both ways.
@@ -475,7 +475,9 @@ class Parser(Lexer):
         outer = self.function, self.context, self.feed
         self.function, self.context, self.feed = name, f"function {name}", None
         self.pipelines += 1
+        self.enter()
         self.command(self.pipelines)
+        self.depth -= 1
         self.function, self.context, self.feed = outer
 
     def _test(self) -> None:

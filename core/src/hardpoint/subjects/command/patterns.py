@@ -20,6 +20,7 @@ from hardpoint.subjects.command.danger import read_program
 from hardpoint.subjects.command.model import Segment
 from hardpoint.subjects.command.parse import read_line
 from hardpoint.subjects.command.words import HOLE, Word, words_of
+from hardpoint.subjects.stars import join_stars
 
 Match = Literal["no", "maybe", "yes"]
 Kind = Literal["all", "exact", "prefix", "stars"]
@@ -194,15 +195,15 @@ def _words(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)
 def _stars(spec: str, loose: bool = False) -> re.Pattern[str]:
     """A star is any text of one command; in an ask or deny rule ` *` at the end may be nothing."""
-    parts = [re.escape(part) for part in re.split(r"\*+", spec)]
-    pattern = ".*".join(parts)
-    if loose:
-        program, blank, rest = pattern.partition(r"\ ")
-        pattern = program.rpartition("/")[2] + blank + rest
-        if pattern.endswith(r"\ .*"):
-            pattern = pattern.removesuffix(r"\ .*") + r"(?:\ .*)?"
-        return re.compile(pattern, re.DOTALL | re.IGNORECASE)
-    return re.compile(pattern, re.DOTALL)
+    if not loose:
+        parts = [re.escape(part) for part in re.split(r"\*+", spec)]
+        return re.compile(join_stars(parts), re.DOTALL)
+    program, blank, rest = spec.partition(" ")
+    text = program.rpartition("/")[2] + blank + rest
+    open_end = text.endswith(" *")
+    parts = [re.escape(part) for part in re.split(r"\*+", text.removesuffix(" *"))]
+    pattern = join_stars(parts) + (r"(?:\ .*)?" if open_end else "")
+    return re.compile(pattern, re.DOTALL | re.IGNORECASE)
 
 
 def _same_option(wanted: Option, given: Option, program: str) -> bool:

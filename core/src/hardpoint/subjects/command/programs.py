@@ -86,6 +86,7 @@ _AWK_TOKEN: Final = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*")|(?P<comment>\#[^\n]*)|(?P<slash>/)|(?P<other>[^"/\#]+)""",
     re.DOTALL | re.VERBOSE,
 )
+_AWK_CALL: Final = re.compile(r"\b(?:system|extension)\s*\(|@load|@include|@\w+\s*\(")
 _AWK_REGEX: Final = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/")
 
 
@@ -104,7 +105,7 @@ def _awk_parts(text: str) -> tuple[str, list[str]]:
         if token["string"] is not None:
             strings.append(token["string"][1:-1].replace('\\"', '"'))
             bare.append('""')
-        elif regex and (before in "" or before in "(,{};!~&|=\n"):
+        elif regex and (not before or before in "(,{};!~&|=\n"):
             bare.append("0")
             at = regex.end()
             continue
@@ -120,7 +121,7 @@ def _awk_text(word: Word, opened: Opened) -> None:
     pipes = re.search(r"(?<!\|)\|(?!\|)", bare)
     if HOLE in text and not word.quoted:
         opened.find(ask("the awk program is known only at run time"))
-    if not pipes and not re.search(r"\bsystem\s*\(|@load|@include|\bextension\s*\(|@\w+\s*\(", bare):
+    if not pipes and not _AWK_CALL.search(bare):
         if re.search(r'(?:print|printf)\b[^;\n}]*>\s*(?:""|[$\w(])', bare):
             opened.find(ask("awk writes a file"))
         if "/inet/" in text:

@@ -7,6 +7,8 @@ read, or in which it sees a command at a place where we saw none, is never ordin
 from __future__ import annotations
 
 import re
+import sys
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -51,11 +53,18 @@ def second_reading(
     if root.has_error:
         return "a second reader of the shell grammar finds a syntax error"
     places = _char_places(text, source)
+    stretches = sorted(inner)
     for node in QueryCursor(query).captures(root).get("name", ()):
         at = node.start_byte if places is None else places[node.start_byte]
-        if at not in starts and not any(first <= at < last for first, last in inner):
+        if at not in starts and not _lies_in(at, stretches):
             return f"a second reader of the shell grammar sees a command at {text[at : at + 20]!r}"
     return None
+
+
+def _lies_in(at: int, stretches: Sequence[tuple[int, int]]) -> bool:
+    """Whether a place lies in one of the stretches, which do not overlap."""
+    index = bisect_right(stretches, (at, sys.maxsize)) - 1
+    return index >= 0 and at < stretches[index][1]
 
 
 def _char_places(text: str, source: bytes) -> dict[int, int] | None:
