@@ -14,6 +14,7 @@ import click
 
 from hardpoint.cli.render import say_json
 from hardpoint.cli.state import State
+from hardpoint.errors import HardpointError
 
 
 @click.group()
@@ -45,8 +46,11 @@ def export(state: State, user: str, output: str | None) -> None:
     if output is None:
         count = asyncio.run(work(sys.stdout))
     else:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with open(open_private(Path(output), flags), "w", encoding="utf-8", newline="\n") as out:
+        try:
+            made = open_private(Path(output), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        except OSError as error:
+            raise HardpointError(f"{output}: {error.strerror}") from error
+        with open(made, "w", encoding="utf-8", newline="\n") as out:
             count = asyncio.run(work(out))
     click.echo(f"{count} records of {user}", err=True)
 

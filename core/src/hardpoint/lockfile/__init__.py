@@ -7,8 +7,9 @@ what differs, `guard` keeps what differs from being called.
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,9 +83,7 @@ def read_lock(path: Path) -> Surface:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"the lock file {path} is damaged: {error}") from error
-    from hardpoint.schema import compile_document
-
-    checked = compile_document(_SCHEMA)(document, path.name)
+    checked = _check()(document, path.name)
     return Surface(
         {name: LockedDistribution(**each) for name, each in checked["distributions"].items()},
         {name: LockedTool(**each) for name, each in checked["tools"].items()},
@@ -103,6 +102,13 @@ def write_lock(path: Path, surface: Surface) -> None:
     text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text + "\n")
+
+
+@functools.cache
+def _check() -> Callable[[Any, str], Any]:
+    from hardpoint.schema import compile_document
+
+    return compile_document(_SCHEMA)
 
 
 def _thing(fields: Mapping[str, Any]) -> LockedThing:

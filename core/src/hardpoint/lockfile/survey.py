@@ -83,7 +83,7 @@ def changed_files(name: str) -> Sequence[str]:
     """The files of a distribution that are not as they were installed."""
     found = _find(name)
     if found is None or _is_editable(found):
-        return ()
+        return []
     return [
         path
         for path, digest in _recorded(found)
