@@ -187,7 +187,8 @@ def test_what_differs_between_machines_is_not_part_of_a_distributions_hash(
             patch.syspath_prepend(str(place))
             found.append(distribution("lockedacme"))
 
-    assert found[0] == found[1] is not None
+    assert found[0] == found[1]
+    assert found[0] is not None
     assert found[0].record
 
 

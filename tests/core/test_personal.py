@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -62,10 +62,10 @@ class Notes(Workspace):
     async def list(self, user_id: str, prefix: str = "") -> list[str]:
         return []
 
-    async def search(self, user_id: str, query: str, *, limit: int = 5) -> list[Mapping[str, Any]]:
+    async def search(self, user_id: str, query: str, *, limit: int = 5) -> Sequence[Mapping[str, Any]]:
         return []
 
-    async def export(self, user_id: str) -> list[Mapping[str, Any]]:
+    async def export(self, user_id: str) -> Sequence[Mapping[str, Any]]:
         return [{"kind": "note", "text": text} for text in self.kept.get(user_id, ())]
 
     async def forget(self, user_id: str) -> int:
