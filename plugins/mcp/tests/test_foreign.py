@@ -184,7 +184,8 @@ def test_variables_and_inputs_of_an_editor_are_translated(folder, home):
 @pytest.mark.parametrize(
     ("entry", "settings"),
     [
-        ({"httpUrl": "https://a.example/mcp"}, {"url": "https://a.example/mcp", "transport": "http"}),
+        ({"httpUrl": "https://a.example/mcp"},
+         {"url": "https://a.example/mcp", "transport": "http"}),
         ({"serverUrl": "https://a.example/sse", "type": "sse"},
          {"url": "https://a.example/sse", "transport": "sse"}),
         ({"url": "https://a.example", "type": "streamableHttp"},

@@ -548,11 +548,11 @@ def auth(state: Any, name: str, device: bool, no_browser: bool) -> None:
             if device:
                 await login.by_device(name, config, store, say=_say)
                 return
-            secret = None
-            if config.oauth is not None and config.oauth.client_secret is not None:
-                secret = await runtime.services.secrets.reveal(
-                    config.oauth.client_secret.removeprefix("secret:"), "system", f"login {name}"
-                )
+
+            async def secret(named: str) -> str:
+                value: str = await runtime.services.secrets.reveal(named, "system", f"login {name}")
+                return value
+
             async with login.stdin_lines() as ask:
                 await login.by_browser(
                     name,
@@ -561,7 +561,7 @@ def auth(state: Any, name: str, device: bool, no_browser: bool) -> None:
                     say=_say,
                     open_browser=None if no_browser else _open_browser,
                     ask=ask if sys.stdin.isatty() else None,
-                    client_secret=secret,
+                    secrets=secret,
                 )
 
     _run(work())

@@ -79,6 +79,16 @@ class OAuthConfig:
     scopes: tuple[str, ...] = attrs.field(default=(), converter=_strings)
     redirect_port: int = 0
     """The loopback port that the browser comes back to; 0 takes a free one."""
+    grant: Literal["person", "client_credentials"] = "person"
+    """Who logs in: a person, or this program with its own id and secret."""
+    issuer: str | None = None
+    """The authorization server that the program's own secret is for, and may be sent to."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.grant == "client_credentials" and not (
+            self.client_id and self.client_secret and self.issuer
+        ):
+            raise ValueError("client_credentials needs client_id, client_secret and issuer")
 
 
 @attrs.frozen(kw_only=True)

@@ -22,6 +22,7 @@ from hardpoint_mcp.wire.errors import plain
 _PATIENCE: Final = 300.0
 _DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 
+SecretReader = Callable[[str], Awaitable[str]]
 Say = Callable[[str], None]
 Ask = Callable[[str], Awaitable[str]]
 
@@ -94,7 +95,7 @@ async def by_browser(
     say: Say,
     open_browser: Callable[[str], bool] | None = None,
     ask: Ask | None = None,
-    client_secret: str | None = None,
+    secrets: SecretReader | None = None,
 ) -> Login:
     """Send a person to the authorization server and wait for the way back.
 
@@ -128,7 +129,7 @@ async def by_browser(
             config.oauth,
             authorize=authorize,
             redirect_uri=callback.uri,
-            client_secret=client_secret,
+            secrets=secrets,
         )
         await _knock(config, auth)
     login = await store.login()
@@ -193,7 +194,7 @@ async def by_device(
     """
     assert config.url is not None
     async with make_client(config.url) as client:
-        metadata, server = await _metadata(client, config.url)
+        metadata, server, protected = await _metadata(client, config.url)
         endpoint = metadata.get("device_authorization_endpoint")
         if not endpoint:
             raise ExternalService(
@@ -201,14 +202,16 @@ async def by_device(
                 hint="log in without --device, and paste the address that the browser ends at",
             )
         registered = await _register(client, config, store, metadata, server)
-        form = {"client_id": registered["client_id"], "resource": config.url}
+        await store.save_registration(Registration(registered, metadata, server, protected))
+        resource = str(protected.get("resource") or config.url)
+        form = {"client_id": registered["client_id"], "resource": resource}
         scope = " ".join(config.oauth.scopes) if config.oauth else ""
         if scope:
             form["scope"] = scope
         given = await _post(client, str(endpoint), form)
         where = given.get("verification_uri_complete") or given.get("verification_uri")
         say(f"Open {where} on any device and enter the code {given.get('user_code')}")
-        token = await _poll(client, metadata, registered, config.url, given, sleep)
+        token = await _poll(client, metadata, registered, resource, given, sleep)
     expires = token.get("expires_in")
     login = Login(
         str(token["access_token"]),
@@ -255,17 +258,26 @@ async def _poll(
     raise ExternalService("the code was not entered in time")
 
 
-async def _metadata(client: httpx2.AsyncClient, url: str) -> tuple[dict[str, Any], str | None]:
-    """The authorization server's description of itself, found as a refused request leads to it."""
+async def _metadata(
+    client: httpx2.AsyncClient, url: str
+) -> tuple[dict[str, Any], str | None, dict[str, Any]]:
+    """Find the authorization server as a refused request leads to it.
+
+    Returns:
+        Its description of itself, its name, and the description of what it protects.
+    """
     from mcp.client.auth import utils
+    from mcp.shared.auth_utils import check_resource_allowed
 
     refused = await client.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
     named = utils.extract_resource_metadata_from_www_auth(refused)
-    server = None
+    server, protected = None, {}
     for address in utils.build_protected_resource_metadata_discovery_urls(named, url):
         document = _json(await client.get(address))
         if document.get("authorization_servers"):
-            server = str(document["authorization_servers"][0])
+            server, protected = str(document["authorization_servers"][0]), document
+            if not check_resource_allowed(url, str(document.get("resource"))):
+                raise ExternalService(f"{address} speaks for another server")
             break
     for address in utils.build_oauth_authorization_server_metadata_discovery_urls(server, url):
         document = _json(await client.get(address))
@@ -273,7 +285,7 @@ async def _metadata(client: httpx2.AsyncClient, url: str) -> tuple[dict[str, Any
             expected = (server or "").rstrip("/")
             if expected and str(document.get("issuer", "")).rstrip("/") != expected:
                 raise ExternalService(f"{address} speaks for another authorization server")
-            return document, server
+            return document, server, protected
     raise ExternalService(f"no authorization server was found for {url}")
 
 
@@ -308,7 +320,6 @@ async def _register(
             "the authorization server registers no clients",
             hint="register one there and set client_id in the server's oauth table",
         )
-    await store.save_registration(Registration(registered, metadata, server))
     return registered
 
 

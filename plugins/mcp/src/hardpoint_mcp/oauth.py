@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 _EARLY: Final = 30.0
 """A token is refreshed this many seconds before it ends."""
 
+_ROUNDS: Final = 3
+"""How often one request is tried: with what is known, refreshed, after a new login."""
+
 Authorize = Callable[[str], Awaitable[tuple[str, str | None, str | None]]]
 """Sends a person to an address and gives what comes back: code, state, issuer."""
 
@@ -57,6 +60,8 @@ class Registration:
     client: dict[str, Any] = attrs.field(factory=dict, repr=False)
     metadata: dict[str, Any] = attrs.field(factory=dict)
     server: str | None = None
+    resource: dict[str, Any] = attrs.field(factory=dict)
+    """What the server itself says tokens must be made for."""
 
 
 class LoginStore(Protocol):
@@ -194,12 +199,13 @@ class LoginAuth(httpx2.Auth):
         *,
         authorize: Authorize | None = None,
         redirect_uri: str = "http://127.0.0.1/callback",
-        client_secret: str | None = None,
+        secrets: Callable[[str], Awaitable[str]] | None = None,
     ) -> None:
         """Args:
         server: Its name, for messages.
         url: Its address, for which tokens are made.
         authorize: Where a person can be asked; without it an error says how to log in.
+        secrets: Reads the secret that the configuration names.
         """
         self._server = server
         self._url = url
@@ -207,52 +213,68 @@ class LoginAuth(httpx2.Auth):
         self._config = config or OAuthConfig()
         self._authorize = authorize
         self._redirect_uri = redirect_uri
-        self._client_secret = client_secret
+        self._secrets = secrets
         self._current: Login | None = None
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        used = await self._known()
-        may_renew = self._authorize is not None or (used is not None and used.refresh_token)
-        if not may_renew or (used is not None and used.valid):
-            if used is not None:
-                request.headers["authorization"] = f"Bearer {used.access_token}"
-            response = yield request
-            if not may_renew or not _challenges(response):
-                return
-            await response.aread()
-        async with self._store.exclusive():
-            fresh = await self._store.login()
-            if fresh is not None and fresh != used and fresh.valid:
-                # Somebody else was quicker.
-                self._current = fresh
-                request.headers["authorization"] = f"Bearer {fresh.access_token}"
+        renewed = False
+        for _ in range(_ROUNDS):
+            used = await self._known()
+            may_renew = self._may_renew(used)
+            refused = 0
+            if not may_renew or (used is not None and used.valid):
+                if used is not None:
+                    request.headers["authorization"] = f"Bearer {used.access_token}"
                 response = yield request
-                if not _challenges(response):
+                if not may_renew or not _challenges(response):
                     return
                 await response.aread()
-            elif fresh is not None and fresh.valid and fresh.refresh_token:
-                # The server refuses a token that should be valid: have it refreshed.
-                await self._store.save_login(attrs.evolve(fresh, expires_at=1.0))
-            flow = (await self._provider()).async_auth_flow(request)
-            try:
-                outgoing = await anext(flow)
-                while True:
-                    response = yield outgoing
-                    outgoing = await flow.asend(response)
-            except StopAsyncIteration:
-                pass
-            except AuthRequired:
-                raise
-            except Exception as error:  # the SDK's flow fails in many classes
-                raise AuthRequired(
-                    f"{self._server}: the login failed: {plain(str(error))}",
-                    hint=f"log in with: hardpoint mcp auth {self._server}",
-                ) from error
-            finally:
-                await flow.aclose()
-                self._current = await self._store.login()
+                refused = response.status_code
+            async with self._store.exclusive():
+                known = self._current = await self._store.login()
+                if known is not None and known.valid and known != used:
+                    # Somebody else was quicker.
+                    continue
+                if refused == 401 and known is not None and known.refresh_token and not renewed:
+                    # The server refuses a token that should be valid: have it refreshed.
+                    await self._store.save_login(attrs.evolve(known, expires_at=1.0))
+                renewed = True
+                flow = (await self._provider()).async_auth_flow(request)
+                try:
+                    outgoing = await anext(flow)
+                    # The request itself is sent outside: it may take long, and others wait here.
+                    while not (outgoing is request and await self._has_new(known)):
+                        response = yield outgoing
+                        outgoing = await flow.asend(response)
+                except StopAsyncIteration:
+                    return
+                except AuthRequired:
+                    raise
+                except Exception as error:  # the SDK's flow fails in many classes
+                    raise AuthRequired(
+                        f"{self._server}: the login failed: {plain(str(error))}",
+                        hint=f"log in with: hardpoint mcp auth {self._server}",
+                    ) from error
+                finally:
+                    await flow.aclose()
+                    self._current = await self._store.login()
+
+    def _may_renew(self, used: Login | None) -> bool:
+        return (
+            self._authorize is not None
+            or self._config.grant == "client_credentials"
+            or (used is not None and used.refresh_token is not None)
+        )
+
+    async def _has_new(self, former: Login | None) -> bool:
+        login = await self._store.login()
+        return (
+            login is not None
+            and login.valid
+            and (former is None or login.access_token != former.access_token)
+        )
 
     async def _known(self) -> Login | None:
         if self._current is None or not self._current.valid:
@@ -262,10 +284,14 @@ class LoginAuth(httpx2.Auth):
     async def _provider(self) -> OAuthClientProvider:
         """The SDK's flow, loaded with what is known already."""
         from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
-        from mcp.shared.auth import OAuthClientMetadata, OAuthMetadata
+        from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+        from mcp.shared.auth import OAuthClientMetadata, OAuthMetadata, ProtectedResourceMetadata
 
         config, store = self._config, self._store
         known = await store.registration()
+        scope = " ".join(config.scopes) or None
+        secret = await self._secret()
+        storage = _SdkStorage(store, self._preregistered(secret))
         coming: list[tuple[str, str | None, str | None]] = []
 
         async def redirect(url: str) -> None:
@@ -280,37 +306,61 @@ class LoginAuth(httpx2.Auth):
             code, state, issuer = coming.pop()
             return AuthorizationCodeResult(code=code, state=state, iss=issuer)
 
-        provider = OAuthClientProvider(
-            self._url,
-            OAuthClientMetadata.model_validate(
-                {
-                    "client_name": "Hardpoint",
-                    "redirect_uris": [self._redirect_uri],
-                    "grant_types": ["authorization_code", "refresh_token"],
-                    "response_types": ["code"],
-                    "scope": " ".join(config.scopes) or None,
-                }
-            ),
-            _SdkStorage(store, self._preregistered()),
-            redirect,
-            callback,
-            client_metadata_url=config.client_metadata_url,
-        )
+        provider: OAuthClientProvider
+        if config.grant == "client_credentials":
+            assert config.client_id is not None
+            provider = ClientCredentialsOAuthProvider(
+                self._url,
+                storage,
+                config.client_id,
+                secret or "",
+                scope=scope,
+                issuer=config.issuer,
+            )
+        else:
+            provider = OAuthClientProvider(
+                self._url,
+                OAuthClientMetadata.model_validate(
+                    {
+                        "client_name": "Hardpoint",
+                        "redirect_uris": [self._redirect_uri],
+                        "grant_types": ["authorization_code", "refresh_token"],
+                        "response_types": ["code"],
+                        "scope": scope,
+                    }
+                ),
+                storage,
+                redirect,
+                callback,
+                client_metadata_url=config.client_metadata_url,
+            )
+        storage.provider = provider
         if known.metadata:
             # Without it a refresh would guess where the token endpoint is.
             provider.context.oauth_metadata = OAuthMetadata.model_validate(known.metadata)
             provider.context.auth_server_url = known.server
-        provider.context.storage.provider = provider  # type: ignore[attr-defined]
+        if known.resource:
+            provider.context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(
+                known.resource
+            )
         return provider
 
-    def _preregistered(self) -> dict[str, Any] | None:
+    async def _secret(self) -> str | None:
+        name = self._config.client_secret
+        if name is None:
+            return None
+        if self._secrets is None:
+            raise AuthRequired(f"{self._server}: the secret {name!r} cannot be read here")
+        return await self._secrets(name.removeprefix("secret:"))
+
+    def _preregistered(self, secret: str | None) -> dict[str, Any] | None:
         if self._config.client_id is None:
             return None
         return {
             "client_id": self._config.client_id,
-            "client_secret": self._client_secret,
+            "client_secret": secret,
             "redirect_uris": [self._redirect_uri],
-            "token_endpoint_auth_method": "client_secret_basic" if self._client_secret else "none",
+            "token_endpoint_auth_method": "client_secret_basic" if secret else "none",
         }
 
 
@@ -363,6 +413,11 @@ class _SdkStorage:
         if context is not None and context.oauth_metadata is not None:
             metadata = context.oauth_metadata.model_dump(mode="json", exclude_none=True)
             known = attrs.evolve(known, metadata=metadata, server=context.auth_server_url)
+        if context is not None and context.protected_resource_metadata is not None:
+            resource = context.protected_resource_metadata.model_dump(
+                mode="json", exclude_none=True
+            )
+            known = attrs.evolve(known, resource=resource)
         await self._store.save_registration(known)
 
 

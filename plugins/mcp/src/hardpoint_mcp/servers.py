@@ -159,7 +159,11 @@ class Servers:
         from hardpoint_mcp.oauth import LoginAuth
 
         store = login_store(name, self.services, self._below("data", "mcp"))
-        return LoginAuth(name, url, store, config.oauth)
+
+        async def secret(named: str) -> str:
+            return await self._secret(name, named)
+
+        return LoginAuth(name, url, store, config.oauth, secrets=secret)
 
 
 def standard_folders() -> Mapping[str, Path]:
