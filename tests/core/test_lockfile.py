@@ -289,7 +289,7 @@ async def locked(tmp_path: Path) -> Path:
     path = tmp_path / "hardpoint.lock"
     async with Runtime(plugins={"acme": Plugin()}) as runtime:
         surface, failures = await runtime.surface()
-    assert failures == ()
+    assert failures == []
     write_lock(path, surface)
     return path
 

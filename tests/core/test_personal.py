@@ -62,7 +62,9 @@ class Notes(Workspace):
     async def list(self, user_id: str, prefix: str = "") -> list[str]:
         return []
 
-    async def search(self, user_id: str, query: str, *, limit: int = 5) -> Sequence[Mapping[str, Any]]:
+    async def search(
+        self, user_id: str, query: str, *, limit: int = 5
+    ) -> Sequence[Mapping[str, Any]]:
         return []
 
     async def export(self, user_id: str) -> Sequence[Mapping[str, Any]]:

@@ -316,7 +316,8 @@ class Runtime:
 
         plugins = self._core.plugins
         failures = await ask_again(plugins) if ask else ()
-        return await survey(self.registry, plugins), failures
+        surface, silent = await survey(self.registry, plugins)
+        return surface, [*failures, *silent]
 
     # definitions -------------------------------------------------------------------------------
 

@@ -24,18 +24,26 @@ CORE: Final = "hardpoint"
 _LOCAL: Final = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json")
 
 
-async def survey(registry: ToolRegistry, plugins: PluginManager) -> Surface:
-    """Everything there is; what the host program registers itself is its own code and not in it."""
+async def survey(registry: ToolRegistry, plugins: PluginManager) -> tuple[Surface, Sequence[str]]:
+    """Everything there is, and what could not tell what it is made of.
+
+    What the host program registers itself is its own code and not in it.
+    """
     things: list[LockEntry] = []
-    for installer in plugins.extension("installer").values():
-        things += await installer.lock_entries()
-    for owned in plugins.domains.values():
-        things += await owned.value.lock_entries()
-    return Surface(
+    silent: list[str] = []
+    sources = {f"{kind} extensions": i for kind, i in plugins.extension("installer").items()}
+    sources |= {f"domain {name}": owned.value for name, owned in plugins.domains.items()}
+    for what, source in sorted(sources.items()):
+        try:
+            things += await source.lock_entries()
+        except HardpointError as error:
+            silent.append(f"{what}: {error.message}")
+    surface = Surface(
         {name: made for name in owners(plugins) if (made := distribution(name)) is not None},
         {e.name: locked_tool(e) for e in registry.entries() if e.owner != APPLICATION},
         by_kind(things),
     )
+    return surface, silent
 
 
 def by_kind(entries: Iterable[LockEntry]) -> dict[str, dict[str, LockedThing]]:

@@ -16,7 +16,7 @@ import attrs
 
 from hardpoint import ToolOutput
 from hardpoint.errors import DomainUnavailable, SandboxError, ToolTimeout
-from hardpoint.interfaces import ExecutionDomain, Invocation, JobContext
+from hardpoint.interfaces import ExecutionDomain, Invocation, JobContext, LockEntry
 from hardpoint_container.config import ContainerConfig
 from hardpoint_container.engine import Engine, SandboxSpec
 from hardpoint_container.sandbox import ContainerSandbox
@@ -239,6 +239,10 @@ class ContainerDomain(ExecutionDomain):
         sessions = list(self._sessions.values())
         self._sessions.clear()
         await asyncio.gather(*(session.close() for session in sessions))
+
+    async def lock_entries(self) -> Sequence[LockEntry]:
+        digest = await self.engine.image_digest()
+        return [LockEntry("image", self.config.image, digest)] if digest else []
 
     def explain(self) -> Mapping[str, Any]:
         config = self.config
