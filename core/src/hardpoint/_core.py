@@ -190,7 +190,7 @@ class Core:
         config = self.config.tools.get(name)
         if config is not None and not config.enabled:
             return False
-        if self.services.quarantined(name) is not None:
+        if self.lock is not None and self.services.quarantined(name) is not None:
             return False
         return not any(
             rule.decision == "deny" and rule.is_unconditional and rule.names(name)
