@@ -7,8 +7,9 @@ user's chunks have numbers in a range of their own, which keeps users apart insi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from hardpoint_builtin.memory.words import Query, Term
 
@@ -16,27 +17,68 @@ CHUNKS_OF_A_USER: Final = 2**40
 PATH_WEIGHT: Final = 0.5
 """What a word in a document's path counts, against one in its text."""
 
+COMMON: Final = 2000
+"""A term that more of a user's chunks have does not choose chunks, it only ranks them."""
+RANKED_AT_MOST: Final = 20_000
+"""So many chunks are ranked, the newest; more match only where every term is common."""
+BOOSTS_AT_MOST: Final = 4
+
 Found = list[tuple[int, float]]
 """Chunk numbers with scores, best first."""
+Group = Sequence[Term]
+"""Terms of which a chunk must have one."""
 
 
-class WordIndex(Protocol):
+class WordIndex(ABC):
     """What the workspace needs of a database's full-text search."""
 
-    @property
-    def migrations(self) -> Sequence[str]:
-        """The statements that make the index."""
-        ...
+    migrations: Sequence[str]
 
+    @abstractmethod
     def add(self, transaction: Any, chunk: int, path: Sequence[str], words: Sequence[str]) -> None:
         """Index one chunk."""
-        ...
 
+    @abstractmethod
     def remove(self, transaction: Any, chunks: Sequence[int]) -> None: ...
+
+    @abstractmethod
+    def count(self, tables: Any, user: int, term: Term) -> int:
+        """How many chunks of a user have a term; `COMMON` stands for more."""
+
+    @abstractmethod
+    def rank(
+        self,
+        tables: Any,
+        user: int,
+        groups: Sequence[Group],
+        boosts: Mapping[Term, int],
+        limit: int,
+    ) -> Found:
+        """The best chunks among those that have a term of each group.
+
+        Args:
+            tables: The namespace of memory.
+            user: The user's number.
+            groups: What a chunk must have.
+            boosts: All terms that count for the score, with how many chunks have them.
+            limit: How many to give.
+        """
 
     def search(self, tables: Any, user: int, query: Query, limit: int) -> Found:
         """The chunks of a user that fit best."""
-        ...
+        counts = {term: self.count(tables, user, term) for term in query.terms}
+        required = [[term] for term in query.required]
+        rare = [term for term in query.wanted if 0 < counts[term] < COMMON]
+        common = [term for term in query.wanted if counts[term] >= COMMON][:BOOSTS_AT_MOST]
+        boosts = {term: counts[term] for term in (*query.required, *rare, *common)}
+        if required or rare:
+            return self.rank(tables, user, required or [rare], boosts, limit)
+        if not common:
+            return []
+        found = self.rank(tables, user, [[term] for term in common], boosts, limit)
+        if len(found) < limit:
+            found = self.rank(tables, user, [common], boosts, limit)
+        return found
 
 
 def index_for(dialect: str) -> WordIndex:
@@ -50,7 +92,7 @@ def _range_of(user: int) -> tuple[int, int]:
 # SQLite ----------------------------------------------------------------------------------------
 
 
-class SqliteIndex:
+class SqliteIndex(WordIndex):
     """FTS5, ranked by BM25. Its tokenizer has nothing to do but to split at blanks."""
 
     migrations = ("CREATE VIRTUAL TABLE memory_index USING fts5(path, words, tokenize = 'ascii')",)
@@ -65,22 +107,36 @@ class SqliteIndex:
         for chunk in chunks:
             transaction.execute("DELETE FROM memory_index WHERE rowid = ?", (chunk,))
 
-    def search(self, tables: Any, user: int, query: Query, limit: int) -> Found:
+    def count(self, tables: Any, user: int, term: Term) -> int:
         rows = tables.query(
-            "SELECT rowid AS id, bm25(memory_index, ?, 1.0) AS rank FROM memory_index"
-            " WHERE memory_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank, rowid LIMIT ?",
-            (PATH_WEIGHT, _match(query), *_range_of(user), limit),
+            "SELECT COUNT(*) AS n FROM (SELECT 1 FROM memory_index"
+            " WHERE memory_index MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?) AS counted",
+            (_fts5(term), *_range_of(user), COMMON),
+        )
+        return int(rows[0]["n"])
+
+    def rank(
+        self,
+        tables: Any,
+        user: int,
+        groups: Sequence[Group],
+        boosts: Mapping[Term, int],
+        limit: int,
+    ) -> Found:
+        # FTS5 scores what stands in the expression. The last part changes no match: the terms of
+        # the first group are in it.
+        parts = list(groups)
+        if set(boosts) != {term for group in groups for term in group}:
+            parts.append(list(dict.fromkeys((*groups[0], *boosts))))
+        match = " AND ".join(f"({' OR '.join(map(_fts5, part))})" for part in parts)
+        rows = tables.query(
+            "SELECT id, rank FROM ("
+            " SELECT rowid AS id, bm25(memory_index, ?, 1.0) AS rank FROM memory_index"
+            " WHERE memory_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?"
+            ") AS newest ORDER BY rank, id LIMIT ?",
+            (PATH_WEIGHT, match, *_range_of(user), RANKED_AT_MOST, limit),
         )
         return [(row["id"], -row["rank"]) for row in rows]
-
-
-def _match(query: Query) -> str:
-    required = " AND ".join(map(_fts5, query.required))
-    if not required:
-        return " OR ".join(map(_fts5, query.wanted))
-    # What is only wanted adds to the score; repeating a required term keeps rows without any of it.
-    wanted = " OR ".join(map(_fts5, (query.required[0], *query.wanted)))
-    return f"{required} AND ({wanted})"
 
 
 def _fts5(term: Term) -> str:
@@ -90,7 +146,7 @@ def _fts5(term: Term) -> str:
 # PostgreSQL ------------------------------------------------------------------------------------
 
 
-class PostgresqlIndex:
+class PostgresqlIndex(WordIndex):
     """`tsvector` with a GIN index, made from our own words and not by a text search configuration.
 
     PostgreSQL's ranking knows nothing of how rare a word is; each term's share is weighted here, as
@@ -101,7 +157,6 @@ class PostgresqlIndex:
         "CREATE TABLE memory_index (id BIGINT NOT NULL PRIMARY KEY, words TSVECTOR NOT NULL)",
         "CREATE INDEX memory_index_words ON memory_index USING GIN (words)",
     )
-    _COUNT_AT_MOST: Final = 10_000
     _POSITIONS: Final = 16_000
 
     def add(self, transaction: Any, chunk: int, path: Sequence[str], words: Sequence[str]) -> None:
@@ -119,38 +174,34 @@ class PostgresqlIndex:
         for chunk in chunks:
             transaction.execute("DELETE FROM memory_index WHERE id = ?", (chunk,))
 
-    def search(self, tables: Any, user: int, query: Query, limit: int) -> Found:
-        needed = list(map(_tsquery, query.required)) or [
-            "(" + " | ".join(map(_tsquery, query.wanted)) + ")"
-        ]
-        among = " & ".join((f"'user:{user}'", *needed))
-        terms = [_tsquery(term) for term in query.terms]
-        shares = " + ".join(
-            f"{weight:.6f} * ts_rank('{{{PATH_WEIGHT}, 0, 0, 1}}', words, CAST(? AS tsquery), 1)"
-            for weight in self._rarities(tables, user, terms)
-        )
-        rows = tables.query(
-            f"SELECT id, {shares} AS score FROM memory_index"  # noqa: S608  # numbers of ours
-            " WHERE words @@ CAST(? AS tsquery) ORDER BY score DESC, id LIMIT ?",
-            (*terms, among, limit),
-        )
-        return [(row["id"], row["score"]) for row in rows]
-
-    def _rarities(self, tables: Any, user: int, terms: Sequence[str]) -> list[float]:
-        """How telling each term is: the fewer chunks have it, the more."""
-        if len(terms) == 1:
-            return [1.0]
-        total = max(1, self._count(tables, f"'user:{user}'"))
-        counts = [self._count(tables, f"'user:{user}' & {term}") for term in terms]
-        return [math.log(1 + (max(0, total - n) + 0.5) / (n + 0.5)) for n in counts]
-
-    def _count(self, tables: Any, wanted: str) -> int:
+    def count(self, tables: Any, user: int, term: Term) -> int:
         rows = tables.query(
             "SELECT COUNT(*) AS n FROM (SELECT 1 FROM memory_index"
             " WHERE words @@ CAST(? AS tsquery) LIMIT ?) AS counted",
-            (wanted, self._COUNT_AT_MOST),
+            (f"'user:{user}' & {_tsquery(term)}", COMMON),
         )
         return int(rows[0]["n"])
+
+    def rank(
+        self,
+        tables: Any,
+        user: int,
+        groups: Sequence[Group],
+        boosts: Mapping[Term, int],
+        limit: int,
+    ) -> Found:
+        wanted = [f"({' | '.join(map(_tsquery, group))})" for group in groups]
+        match = " & ".join((f"'user:{user}'", *wanted))
+        share = f"* ts_rank('{{{PATH_WEIGHT}, 0, 0, 1}}', words, CAST(? AS tsquery), 1)"
+        # The size of the whole hardly matters; what counts is how rare the terms are in relation.
+        shares = " + ".join(f"{math.log(1 + 1e6 / (n + 0.5)):.6f} {share}" for n in boosts.values())
+        rows = tables.query(
+            f"SELECT id, {shares} AS score FROM ("  # noqa: S608  # numbers of ours
+            " SELECT id, words FROM memory_index WHERE words @@ CAST(? AS tsquery)"
+            " ORDER BY id DESC LIMIT ?) AS newest ORDER BY score DESC, id LIMIT ?",
+            (*map(_tsquery, boosts), match, RANKED_AT_MOST, limit),
+        )
+        return [(row["id"], row["score"]) for row in rows]
 
 
 def _tsquery(term: Term) -> str:

@@ -167,11 +167,11 @@ class MemoryWriteTool(_MemoryTool):
 
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
         workspace = self.workspace(ctx)
-        target = params.get("target", "daily_log")
+        target = params.get("target", "").strip() or "daily_log"
         now = _local_time(ctx)
         path = resolve_target(target, now)
         refuse_identity(path)
-        if target.strip().casefold() == "bootstrap":
+        if target.casefold() == "bootstrap":
             await workspace.write(ctx.user_id, path, "")
             return ToolOutput.success(
                 {"status": "cleared", "path": path, "message": "the first-run notes are done"}
@@ -181,7 +181,7 @@ class MemoryWriteTool(_MemoryTool):
             raise _wrong("content", "some text", "the content is empty; memory keeps only text")
         append = params.get("append", True)
         written = content
-        if target.strip().casefold() == "daily_log" and append:
+        if target.casefold() == "daily_log" and append:
             written = f"[{now:%H:%M:%S}] {content}"
         await workspace.write(ctx.user_id, path, written, append=append)
         return ToolOutput.success(
