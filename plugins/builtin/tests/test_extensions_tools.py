@@ -271,12 +271,12 @@ def test_who_is_asked_and_what_each_can_do() -> None:
     )
 
 
-async def test_no_rule_but_one_that_names_the_call_exactly_spares_the_question(
+async def test_no_rule_but_one_that_names_the_very_entry_spares_the_question(
     catalogue: Path, forms: Shelf
 ) -> None:
     from hardpoint.config import PolicyConfig, RuleEntry
 
-    async def install(rule: str) -> bool:
+    async def install(rule: Any) -> bool:
         forms.states.clear()
         policy = PolicyConfig(rules=(RuleEntry("allow", rule),))
         config = configured(catalogue, policy=policy)
@@ -284,6 +284,9 @@ async def test_no_rule_but_one_that_names_the_call_exactly_spares_the_question(
         async with Runtime(config, installed_plugins=True, plugins=plugins) as runtime:
             return (await runtime.run("tool_install", {"name": "visa"}, CONTEXT)).ok
 
+    entry = CatalogueEntry("visa", "form", version="1")
+    exactly = {"name": "visa", "kind": "form", "url": "", "fingerprint": entry.fingerprint}
     assert not await install("tool_install")
-    assert not await install("tool_install(name:v*)")
-    assert await install("tool_install(name:visa)")
+    assert not await install("tool_install(name:visa)")
+    assert not await install({"tool": "tool_install", "where": {**exactly, "fingerprint": "*"}})
+    assert await install({"tool": "tool_install", "where": exactly})
