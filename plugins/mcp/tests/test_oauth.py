@@ -18,6 +18,7 @@ import attrs
 import httpx2
 import pytest
 
+from hardpoint import Config, Runtime
 from hardpoint.errors import ExternalService, HardpointError
 from hardpoint_mcp.client import McpClient
 from hardpoint_mcp.config import OAuthConfig, ServerConfig
@@ -528,3 +529,28 @@ def test_a_programs_login_needs_everything_it_is_made_of(missing):
 def test_a_damaged_file_of_logins_is_no_login(tmp_path: Path):
     (tmp_path / "logins.json").write_text("{")
     assert asyncio.run(login_store("s", None, tmp_path).login()) is None
+
+
+# through a tool ---------------------------------------------------------------------------------
+
+
+async def test_a_login_is_handed_over_and_no_token_passes_through_the_answer(
+    authority, context
+) -> None:
+    servers = {"far": {"url": authority.url, "oauth": {}}}
+    config = Config(plugin={"mcp": {"servers": servers}}, load_only=frozenset({"mcp"}))
+    async with Runtime(config, installed_plugins=True) as runtime:
+        installer = runtime.services.extensions("installer")["mcp_server"]
+        waiting = await installer.authenticate("far", context)
+        assert waiting.status == "needs_auth"
+        assert waiting.auth_url.startswith(f"{authority.issuer}/authorize?")
+        same = await installer.authenticate("far", context)
+        assert same.auth_url == waiting.auth_url
+
+        authority.browser()(waiting.auth_url)
+        [opened] = installer._handovers._open.values()
+        await opened.work
+
+        done = await installer.authenticate("far", context)
+        assert done.status == "active"
+        assert not [token for token in authority.valid if token in repr((waiting, same, done))]

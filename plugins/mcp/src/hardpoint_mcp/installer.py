@@ -16,6 +16,7 @@ from hardpoint import JobContext
 from hardpoint.errors import ExecutionFailed, HardpointError, NotAuthorized
 from hardpoint.interfaces import CatalogueEntry, Installer, InstallState, LockEntry
 from hardpoint_mcp.catalogue import fingerprint, tools_hash
+from hardpoint_mcp.handover import Handovers
 from hardpoint_mcp.installed import InstalledServer
 from hardpoint_mcp.servers import Servers
 from hardpoint_mcp.toolset import McpToolset
@@ -29,11 +30,13 @@ class McpInstaller(Installer):
 
     def __init__(self, servers: Servers) -> None:
         self.servers = servers
+        self._handovers = Handovers()
 
     async def start(self, services: Any) -> None:
         await self.servers.start(services)
 
     async def stop(self) -> None:
+        await self._handovers.aclose()
         await self.servers.stop()
 
     async def find(self, query: str) -> Sequence[CatalogueEntry]:
@@ -70,18 +73,18 @@ class McpInstaller(Installer):
         return self._state(entry.name)
 
     async def authenticate(self, name: str, context: JobContext) -> InstallState:
-        record = self.servers.installed.get(name)
-        if record is not None and name not in self.servers.toolsets:
-            # Whether it wants a login shows when it is first asked for its tools.
-            return await self.activate(name, context)
-        toolset = self._toolset(name)
-        if toolset.upstream.config.url is None:
-            return self._state(name)
-        try:
-            await toolset.refresh()
-        except AuthRequired as error:
-            return self._needs_login(name, error)
-        return self._state(name)
+        """Try it; where it wants a login, begin one and hand its address over to a person."""
+        state = await self.activate(name, context)
+        config = self.servers.config.servers[name]
+        if state.status != "needs_auth" or config.url is None:
+            return state
+        address = await self._handovers.begin(name, config, *self.servers.login(name))
+        return attrs.evolve(
+            state,
+            auth_url=address,
+            detail="a person opens the address in a browser on this machine;"
+            f" elsewhere: hardpoint mcp auth {name}",
+        )
 
     async def activate(self, name: str, context: JobContext) -> InstallState:
         """Connect to a server, fetch its tools and register them."""
@@ -162,11 +165,6 @@ class McpInstaller(Installer):
         if record is None:
             raise ExecutionFailed(f"no MCP server {name!r} is installed")
         return record
-
-    def _toolset(self, name: str) -> McpToolset:
-        if name not in self.servers.toolsets:
-            raise ExecutionFailed(f"there is no enabled MCP server {name!r}")
-        return self.servers.toolsets[name]
 
     def _needs_login(self, name: str, error: AuthRequired) -> InstallState:
         detail = f"a person logs in with: hardpoint mcp auth {name} ({error.message})"

@@ -22,6 +22,9 @@ from hardpoint_mcp.upstream import Surroundings, Upstream
 if TYPE_CHECKING:
     import httpx2
 
+    from hardpoint_mcp.oauth import LoginStore
+    from hardpoint_mcp.upstream import SecretReader
+
 logger = logging.getLogger(__name__)
 
 DISTRIBUTION: Final = "hardpoint-mcp"
@@ -155,15 +158,19 @@ class Servers:
         has_header = any(header.lower() == "authorization" for header in config.headers)
         if has_header or (is_local(url) and config.oauth is None):
             return None
-        from hardpoint_mcp.logins import login_store
         from hardpoint_mcp.oauth import LoginAuth
 
-        store = login_store(name, self.services, self._below("data", "mcp"))
+        store, secret = self.login(name)
+        return LoginAuth(name, url, store, config.oauth, secrets=secret)
+
+    def login(self, name: str) -> tuple[LoginStore, SecretReader]:
+        """Where the login to a server is kept, and who reads the secrets that it needs."""
+        from hardpoint_mcp.logins import login_store
 
         async def secret(named: str) -> str:
             return await self._secret(name, named)
 
-        return LoginAuth(name, url, store, config.oauth, secrets=secret)
+        return login_store(name, self.services, self._below("data", "mcp")), secret
 
 
 def standard_folders() -> Mapping[str, Path]:
