@@ -387,9 +387,11 @@ def _container(program: str, words: Sequence[Word], stdin: Input) -> list[Findin
         name, equals, value = text.partition("=")
         mount = ""
         if name in ("-v", "--volume", "--mount"):
-            mount = value if equals and name != "-v" else following
+            mount = value if equals else following
         elif text.startswith("-v") and len(text) > 2:
             mount = text[2:]
+        elif re.fullmatch(r"-[a-z]+v", text):
+            mount = following
         home = args.rest[1:][index].variables[:1] == ("HOME",)
         mount = mount.replace(HOLE, "~", 1) if home else mount
         if _HOST_MOUNT.search(mount) and mount:
@@ -465,6 +467,11 @@ def _test_run(program: str, words: Sequence[Word], stdin: Input) -> list[Finding
     return []
 
 
+def _unzip(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
+    folders = read_args(words[1:], names_of("-d -P -x")).values("-d")
+    return [finding for folder in folders if (finding := places.writing(folder))]
+
+
 Check = Callable[[str, Sequence[Word], Input], list[Finding]]
 _CHECKS: Final[dict[str, Check]] = {
     **dict.fromkeys(("rm", "grm", "unlink"), _rm),
@@ -487,7 +494,7 @@ _CHECKS: Final[dict[str, Check]] = {
                      "beeline", "impala-shell", "spark-sql", "usql", "litecli", "tsql", "vertica",
                      "vsql", "athena", "turso", "d1"), _database),
     **dict.fromkeys(("docker", "podman", "nerdctl"), _container),
-    "git": _git, "tar": _tar, "bsdtar": _tar, "gtar": _tar,
+    "git": _git, "unzip": _unzip, "tar": _tar, "bsdtar": _tar, "gtar": _tar,
     **dict.fromkeys(("let", "declare", "typeset", "local", "export", "readonly", "unset", "read",
                      "mapfile", "readarray", "printf", "wait", "getopts"), _assignments_run),
     **dict.fromkeys(("test", "[", "[["), _test_run),

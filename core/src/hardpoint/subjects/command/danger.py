@@ -191,8 +191,10 @@ def _cannot_tell(pattern: _Pattern, args: Args) -> bool:
         text = args.operands[index].text
         if alternatives == ("...",) or "*" in alternatives:
             return False
-        if text.startswith(HOLE):
-            return True
+        if HOLE in text:
+            # What stands around the expansion may still rule the word out.
+            shape = text.replace("[", "[[]").replace(HOLE, "*").lower()
+            return any(fnmatch.fnmatchcase(choice.rstrip("*"), shape) for choice in alternatives)
         if not any(fnmatch.fnmatchcase(text.lower(), choice) for choice in alternatives):
             return False
     return False

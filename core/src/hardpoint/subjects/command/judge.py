@@ -28,7 +28,7 @@ from hardpoint.subjects.command.interpreters import (
 )
 from hardpoint.subjects.command.model import CommandVerdict, Cover, Segment
 from hardpoint.subjects.command.opening import Code, Inner, Opened, Runs, Script, Stdin
-from hardpoint.subjects.command.parse import Command, Reading, Redirect, read_line
+from hardpoint.subjects.command.parse import UNKNOWN_FEED, Command, Reading, Redirect, read_line
 from hardpoint.subjects.command.programs import open_program
 from hardpoint.subjects.command.second import second_reading
 from hardpoint.subjects.command.tables import names_of
@@ -120,6 +120,8 @@ class _Frame:
 
     reading: Reading
     depth: int
+    outer: tuple[Command, _Frame] | None = None
+    """The command whose standard input this text shares, and where that stands."""
     spans: list[Span] = attrs.field(factory=list)
     """The segments that each command gave."""
 
@@ -142,6 +144,8 @@ class _Judge:
         self.written: list[_Written] = []
         self.executed: list[tuple[str, bool]] = []
         self.seen: set[tuple[str, str]] = set()
+        self.input_replaced = False
+        """`exec <…` has given every later command another standard input."""
         self.read = 0
         """How much text has been read, what is inside other text counted again."""
 
@@ -163,7 +167,14 @@ class _Judge:
         self.text(line, 0, "line", None)
         self.staged()
 
-    def text(self, text: str, depth: int, context: str, parent: int | None) -> None:
+    def text(
+        self,
+        text: str,
+        depth: int,
+        context: str,
+        parent: int | None,
+        outer: tuple[Command, _Frame] | None = None,
+    ) -> None:
         """Judge text that a shell reads."""
         self.read += len(text)
         if depth > _MAX_NESTING or self.read > _MAX_TEXT:
@@ -178,7 +189,7 @@ class _Judge:
             self.notes += [ask(doubt) for doubt in dict.fromkeys(reading.doubts)]
             self.functions |= reading.functions
             self.notes += _fork_bombs(reading)
-            frame = _Frame(reading, depth)
+            frame = _Frame(reading, depth, outer)
             for command in reading.commands:
                 start = len(self.segments)
                 # A second reading repeats most of the first.
@@ -212,6 +223,10 @@ class _Judge:
             opened.inner += code
             if not is_harmless(name) and command.words:
                 cover = "bare"
+        if [word.text for word in command.words] == ["exec"] and any(
+            redirect.reads for redirect in command.redirects
+        ):
+            self.input_replaced = True
         if command.is_test or not command.words:
             cover = "none" if cover == "program" else cover
         where = context if command.context == "line" else command.context
@@ -310,7 +325,7 @@ class _Judge:
             )  # fmt: skip
         elif isinstance(inner, Code):
             text = inner.text.text.replace(HOLE, '"${_}"')
-            self.text(text, frame.depth + 1, inner.context, number)
+            self.text(text, frame.depth + 1, inner.context, number, (command, frame))
         elif isinstance(inner, Stdin) and inner.shell:
             known = self._known_input(command, frame)
             if known is not None:
@@ -335,6 +350,12 @@ class _Judge:
             findings.append(ask("a program of another system cannot be judged"))
         findings += check_program(program, words, self._input(command, frame))
         findings += table_findings(program, words)
+        if (
+            re.match(r"/etc/(?:init|rc)\.d/", first.text)
+            and len(words) > 1
+            and (words[1].text != "status")
+        ):
+            findings.append(ask("controls a service"))
         if first.text == "command_not_found_handle":
             findings.append(ask("runs for every unknown name"))
         return findings
@@ -343,8 +364,7 @@ class _Judge:
 
     def _input(self, command: Command, frame: _Frame) -> Input:
         inputs = [redirect for redirect in command.redirects if redirect.reads]
-        piped = command.feed is not None and command.feed.end > command.feed.start
-        if not inputs and not piped:
+        if not inputs and not _is_fed(command):
             return Input()
         from_file = bool(inputs) and inputs[-1].operator in ("<", "<>")
         return Input(True, self._known_input(command, frame), from_file)
@@ -365,6 +385,8 @@ class _Judge:
             return None
         feed = command.feed
         if feed is None or feed.end - feed.start != 1:
+            if frame.outer is not None and not _is_fed(command):
+                return self._known_input(*frame.outer)
             return None
         return _printed(frame.reading.commands[feed.start])
 
@@ -416,15 +438,15 @@ class _Judge:
             elif inner.shell and self._known_input(command, frame) is not None:
                 return []
             return [ask("its input is run, and cannot be judged")]
-        if command.feed is not None and command.feed.end > command.feed.start:
+        if command.feed is not None and _is_fed(command):
             if self._segments_fetch(frame, command.feed):
                 return [refuse("runs a script from the network")]
             if inner.shell and self._known_input(command, frame) is not None:
                 return []
             return [ask("its input is run, and cannot be judged")]
-        if command.function is not None or inner.context in ("xargs", ".", "source"):
+        if command.function is not None or self.input_replaced or inner.context in (".", "source"):
             return [ask("its input is run, and cannot be judged")]
-        return []
+        return [] if frame.outer is None else self._stdin(inner, *frame.outer)
 
     def _fetches(self, word: Word, frame: _Frame) -> bool:
         return any(self._segments_fetch(frame, span) for span in word.substitutions)
@@ -471,7 +493,9 @@ class _Judge:
             self.written += [_Written(_file_key(Word(name)), None, True) for name in names if name]
         elif program in ("tar", "bsdtar", "unzip", "7z", "cpio", "ar"):
             known = {written.path for written in self.written if written.fetched}
-            if any(_file_key(word) in known for word in words[1:]):
+            if any(_file_key(word) in known for word in words[1:]) or (
+                self._fetches_command(command, frame)
+            ):
                 self.written.append(_Written("*", None, True))
         elif program in ("tee", "dd", "base64", "cp", "mv", "install", "ln"):
             if program == "tee":
@@ -501,6 +525,12 @@ class _Judge:
                 self.notes.append(ask("runs a file that it writes"))
             else:
                 self.text(written.text, 1, "a file that the line writes", None)
+
+
+def _is_fed(command: Command) -> bool:
+    """Whether a pipe, or a process substitution, writes to a command."""
+    feed = command.feed
+    return feed is not None and (feed is UNKNOWN_FEED or feed.end > feed.start)
 
 
 def _open(program: str, words: tuple[Word, ...], opened: Opened) -> Opened:

@@ -97,8 +97,8 @@ class Lexer:
 
     # what `parse` provides ---------------------------------------------------------------------
 
-    def substitution(self, closer: str) -> Span:
-        """Read commands up to `closer` and past it."""
+    def substitution(self, closer: str, fed: bool = False) -> Span:
+        """Read commands up to `closer` and past it; `fed` when the line writes to them."""
         raise NotImplementedError
 
     def nested(self, text: str) -> Span:
@@ -190,7 +190,7 @@ class Lexer:
                 self._backquotes(piece, in_quotes=False)
             elif self.dialect == "bash" and (self.starts("<(") or self.starts(">(")):
                 self.take(char + "(")
-                piece.substitutions.append(self.substitution(")"))
+                piece.substitutions.append(self.substitution(")", fed=char == ">"))
                 piece.add(HOLE)
             elif char in extra:
                 piece.add(hide(char))

@@ -22,6 +22,9 @@ from hardpoint.subjects.command.lexer import (
 )
 from hardpoint.subjects.command.words import Span, Word, assigned_name
 
+UNKNOWN_FEED: Final = Span(-1, -1)
+"""Something is written to a command, and nobody knows by which."""
+
 MAX_COMMANDS: Final = 2500
 
 # Operators that Bash and a POSIX shell split into different commands, quotes that only one of them
@@ -137,8 +140,9 @@ class Parser(Lexer):
 
     # substitutions -----------------------------------------------------------------------------
 
-    def substitution(self, closer: str) -> Span:
+    def substitution(self, closer: str, fed: bool = False) -> Span:
         outer, self.pending = self.pending, []
+        feed, self.feed = self.feed, UNKNOWN_FEED if fed else self.feed
         start_text = self.pos
         span = self._inside("substitution", lambda: self.commands_until((closer,)))
         if closer == "}":
@@ -147,7 +151,7 @@ class Parser(Lexer):
             raise Unreadable(f"a substitution is not closed by {closer!r}")
         if self.pending or (outer and "\n" in self.text[start_text : self.pos]):
             self.doubts.append("a here-document that reaches over a substitution")
-        self.pending = outer
+        self.pending, self.feed = outer, feed
         return span
 
     def nested(self, text: str) -> Span:
@@ -289,7 +293,9 @@ class Parser(Lexer):
                 break
             self.take("|&") if self.dialect == "bash" and self.starts("|&") else self.take("|")
             self.skip_space()
-            self.feed = Span(outer.start if outer else start, len(self.reading.commands))
+            known = outer is not None and outer is not UNKNOWN_FEED
+            first = outer.start if outer is not None and known else start
+            self.feed = Span(first, len(self.reading.commands))
         self.feed = outer
         return unknown_test
 

@@ -98,7 +98,7 @@ def writing(word: Word) -> Finding | None:
         return ask(f"writes to the device {word.shown}")
     if re.search(r"/sysrq-trigger$", path):
         return ask("controls the kernel")
-    if _SYSTEM_FILE.match(path):
+    if path == "/" or _SYSTEM_FILE.match(path):
         return ask(f"changes a system file, {word.shown}")
     if _GRANTING.search(path):
         return ask(f"changes {word.shown}, which programs trust")

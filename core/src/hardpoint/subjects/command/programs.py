@@ -86,6 +86,7 @@ _AWK_TOKEN: Final = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*")|(?P<comment>\#[^\n]*)|(?P<slash>/)|(?P<other>[^"/\#]+)""",
     re.DOTALL | re.VERBOSE,
 )
+_AWK_OUTPUTS: Final = names_of('"/dev/stdout" "/dev/stderr" "/dev/null" "/dev/tty" "-"')
 _AWK_CALL: Final = re.compile(r"\b(?:system|extension)\s*\(|@load|@include|@\w+\s*\(")
 _AWK_REGEX: Final = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/")
 
@@ -104,7 +105,9 @@ def _awk_parts(text: str) -> tuple[str, list[str]]:
         regex = _AWK_REGEX.match(text, at) if token["slash"] else None
         if token["string"] is not None:
             strings.append(token["string"][1:-1].replace('\\"', '"'))
-            bare.append('""')
+            # What is printed to these is no file.
+            std = token["string"] in _AWK_OUTPUTS
+            bare.append(" ~" if std else '""')
         elif regex and (not before or before in "(,{};!~&|=\n"):
             bare.append("0")
             at = regex.end()
@@ -204,8 +207,12 @@ def _sed_text(word: Word, opened: Opened) -> None:
                 at = len(text) if text.find("\n", at) < 0 else text.find("\n", at)
             else:
                 at += len(found)
-        elif command in "aicrRbtT:lqQL#v":
-            at = end if command in "aicrR#" else at
+        elif command in "aic":
+            # The text goes on behind each line break with a backslash before it.
+            skipped = re.compile(r"(?:[^\n\\]|\\.)*", re.DOTALL).match(text, at)
+            at = skipped.end() if skipped else end
+        elif command in "rRbtT:lqQL#v":
+            at = end if command in "rR#" else at
             if command in "bt:T":
                 skip = re.match(r"[^;\n}]*", text[at:])
                 at += skip.end() if skip else 0

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tree_sitter import Parser, Query
 
 # Nothing here has a meaning to a shell beyond separating words.
+# Words that our reading takes for syntax, and the grammar sometimes for commands.
+_KEYWORDS: Final = frozenset({"}", "{", "then", "else", "elif", "fi", "do", "done", "esac", "time"})
 _PLAIN: Final = re.compile(r"[\w ./:=@%+,-]*", re.ASCII)
 
 
@@ -56,6 +58,8 @@ def second_reading(
     stretches = sorted(inner)
     for node in QueryCursor(query).captures(root).get("name", ()):
         at = node.start_byte if places is None else places[node.start_byte]
+        if text[at : at + 5].split("\n", 1)[0].split(" ", 1)[0].rstrip(";") in _KEYWORDS:
+            continue
         if at not in starts and not _lies_in(at, stretches):
             return f"a second reader of the shell grammar sees a command at {text[at : at + 20]!r}"
     return None

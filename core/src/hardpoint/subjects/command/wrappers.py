@@ -122,8 +122,6 @@ def open_env(words: Sequence[Word]) -> Opened:
     args = read_args(words[1:], valued, stop=True)
     opened = Opened()
     rest = _take_assignments([word for word in args.rest if word.text != "-"], opened)
-    if args.has("-i", "--ignore-environment") and not rest:
-        return opened
     for text in args.values("-S", "--split-string"):
         opened.add(Code(joined([text, *args.rest]), "env"))
         return opened
