@@ -141,6 +141,7 @@ def build(parts: Parts) -> Core:
         audit=audit,
         secrets=secrets,
         run_root=run_call,
+        make_jobs=lambda: _jobs(core),
         client=parts.http_client,
     )
     _register_own_tools(registry, results, config)
@@ -284,6 +285,14 @@ def _cleaner(config: Config, plugins: PluginManager, leaks: Any, results: Any) -
     )
 
 
+def _jobs(core: Core) -> Any:
+    from hardpoint.jobs.service import Jobs
+
+    # A command ends too soon to work for others; a worker does nothing else.
+    here = core.config.jobs.run_here and core.origin not in ("cli", "builder")
+    return Jobs(core, shared=core.services.keeps_state, runs_here=here or core.origin == "job")
+
+
 def _recorder(plugins: PluginManager, audit: Any) -> Recorder:
     return Recorder(audit, tuple(plugins.extension("audit_sink").values()))
 
@@ -334,16 +343,20 @@ async def start(core: Core) -> None:
             f"the settings refer to secrets that are not set: {names}",
             hint=f"run `hardpoint secrets set {missing[0].removeprefix('system:')} --system`",
         )
+    executors = core.plugins.extensions.get("job_executor")  # started by the jobs
     for kind in core.plugins.extensions.values():
         for owned in kind.values():
             begin = getattr(owned.value, "start", None)
-            if inspect.iscoroutinefunction(begin):
+            if kind is not executors and inspect.iscoroutinefunction(begin):
                 await begin(core.services)
+    if core.origin != "cli" and core.services.keeps_state:
+        await core.services.jobs.start()
 
 
 async def stop(core: Core) -> None:
     """End everything, the youngest first; one failure does not stop the rest."""
     failures: list[Exception] = []
+    await core.services.end_jobs()
     for kind in reversed(list(core.plugins.extensions.values())):
         for owned in reversed(list(kind.values())):
             end = getattr(owned.value, "stop", None)

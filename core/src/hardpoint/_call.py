@@ -246,7 +246,7 @@ def bind(call: Call) -> JobContext:
         services=CallServices(
             call.core.services, call.context, lambda *asked: _run_nested(call, *asked)
         ),
-        origin=call.core.origin if parent is None else parent.origin,
+        origin=call.root_origin,
         depth=0 if parent is None else parent.depth + 1,
         parent=parent,
         progress=watch.progress if watch is not None else None,

@@ -49,7 +49,7 @@ def _shared_facts(call: Call) -> dict[str, Any]:
         "user": context.user_id,
         "session": context.session_id,
         "project": context.project,
-        "origin": call.core.origin if context.handle is None else "tool",
+        "origin": call.root_origin if context.handle is None else "tool",
         "parent": None if context.handle is None else context.handle.call_id,
         "mode": context.mode,
         "rights": _rights(call),
@@ -78,7 +78,7 @@ def _rights(call: Call) -> dict[str, Any]:
     if call.imposed is not ApprovalRequirement.NEVER:
         rights["imposed"] = call.imposed.value
     if context.handle is not None:
-        rights["root"] = call.core.origin
+        rights["root"] = call.root_origin
     if call.seen:
         rights["seen"] = sorted(call.seen)
     return rights

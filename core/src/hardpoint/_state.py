@@ -14,7 +14,7 @@ from hardpoint._core import Core
 from hardpoint._family import Family
 from hardpoint._plan import Plan
 from hardpoint.calls import ToolCall, call_digest
-from hardpoint.context import JobContext
+from hardpoint.context import JobContext, Origin
 from hardpoint.errors import ToolError
 from hardpoint.interfaces import LimitRequest
 from hardpoint.parts import Part, ToolOutput
@@ -126,11 +126,16 @@ class Call:
         )
 
     @property
+    def root_origin(self) -> Origin:
+        """Where the root of the call comes from: a job, or what the runtime is used by."""
+        return "job" if self.context.origin == "job" else self.core.origin
+
+    @property
     def origins(self) -> frozenset[str]:
         """Where the call comes from; one that a tool makes also comes from where its root does."""
         if self.context.handle is None:
-            return frozenset((self.core.origin,))
-        return frozenset((self.core.origin, "tool"))
+            return frozenset((self.root_origin,))
+        return frozenset((self.root_origin, "tool"))
 
     @property
     def ancestors(self) -> Sequence[str]:

@@ -230,6 +230,13 @@ class JobContext:
         copy.__dict__["origin"] = handle.origin
         return copy
 
+    def from_origin(self, origin: Origin) -> Self:
+        """A copy whose calls come from somewhere else than the runtime's. For the runtime."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.__dict__["origin"] = origin
+        return copy
+
     @property
     def call_id(self) -> str | None:
         return self.handle.call_id if self.handle else None

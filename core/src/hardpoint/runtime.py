@@ -25,6 +25,7 @@ from hardpoint.registry import ToolRegistry
 from hardpoint.tools import Tool, ToolDefinition
 
 if TYPE_CHECKING:
+    from hardpoint.jobs.service import Jobs
     from hardpoint.lockfile import Surface
     from hardpoint.net import PinnedClient
 
@@ -150,6 +151,12 @@ class Runtime:
     def approvals(self) -> Any:
         """Pending requests and remembered answers."""
         return self._core.grants
+
+    @property
+    def jobs(self) -> Jobs:
+        """Background jobs: who works on them, which there are."""
+        jobs: Jobs = self._core.services.jobs
+        return jobs
 
     def plugins(self) -> Sequence[PluginRecord]:
         """What became of each plugin, by name."""

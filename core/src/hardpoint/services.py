@@ -31,6 +31,7 @@ class CoreServices:
         audit: Any,
         secrets: Any,
         run_root: RunRoot,
+        make_jobs: Callable[[], Any],
         client: PinnedClient | None = None,
     ) -> None:
         self._core = core
@@ -41,7 +42,8 @@ class CoreServices:
         self.secrets = secrets
         self.client = client
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.jobs: Any = None
+        self._make_jobs = make_jobs
+        self._jobs: Any = None
 
     @property
     def registry(self) -> Any:
@@ -77,6 +79,23 @@ class CoreServices:
         """Why a registered tool differs from the lock file in force; None when it may be called."""
         guard, entry = self._core.lock, self.registry.entry(tool)
         return None if guard is None or entry is None else guard.reason(entry)
+
+    @property
+    def jobs(self) -> Any:
+        """Background jobs, made when they are first asked for."""
+        if self._jobs is None:
+            self._jobs = self._make_jobs()
+        return self._jobs
+
+    async def end_jobs(self) -> None:
+        """Stop the jobs that run here."""
+        if self._jobs is not None:
+            await self._jobs.stop()
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the store outlives the runtime, so that other processes may share it."""
+        return bool(self._store.location != ":memory:")
 
     def extensions(self, kind: str) -> Mapping[str, Any]:
         return self._core.plugins.extension(kind)

@@ -14,6 +14,7 @@ from hardpoint.config.model import (
     AuditConfig,
     BudgetConfig,
     Config,
+    JobsConfig,
     Level,
     LimitsConfig,
     NetworkConfig,
@@ -40,6 +41,7 @@ TABLES: Final[Mapping[str, type]] = {
     "output": OutputConfig,
     "secrets": SecretsConfig,
     "network": NetworkConfig,
+    "jobs": JobsConfig,
     "telemetry": TelemetryConfig,
 }
 """The core's own tables; beside them stand `plugin`, `tools`, `mcp` and `workspace`."""

@@ -169,6 +169,28 @@ class NetworkConfig:
 
 
 @attrs.frozen
+class JobsConfig:
+    """How background jobs run."""
+
+    concurrency: int = attrs.field(default=8, validator=attrs.validators.ge(1))
+    """Jobs that one process runs at one time."""
+    per_user: int = attrs.field(default=4, validator=attrs.validators.ge(1))
+    """Jobs of one user that run at one time, in all processes."""
+    timeout: float = attrs.field(default=3600.0, validator=attrs.validators.gt(0))
+    """Seconds after which a running job fails."""
+    lease: float = attrs.field(default=30.0, validator=attrs.validators.ge(3))
+    """Seconds without a sign of life after which a running job counts as failed."""
+    run_here: bool = True
+    """Whether a runtime works off jobs by itself; otherwise only `hardpoint jobs worker` does."""
+    autonomous: bool = True
+    """Whether `unless_auto_approved` passes in jobs; otherwise they ask as their caller would."""
+    worker: str | None = None
+    """Who does a job that names neither calls nor a worker; None: the only one that is there."""
+    executor: str | None = None
+    """A plugin's job executor; None: jobs run in this process."""
+
+
+@attrs.frozen
 class TelemetryConfig:
     otel: bool = False
     """Give out OpenTelemetry spans and metrics of every call."""
@@ -191,6 +213,7 @@ class Config:
     output: OutputConfig = OutputConfig()
     secrets: SecretsConfig = SecretsConfig()
     network: NetworkConfig = NetworkConfig()
+    jobs: JobsConfig = JobsConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
     workspace: Path | None = None
     """The default workspace of container tools."""

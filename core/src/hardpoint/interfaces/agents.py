@@ -84,6 +84,30 @@ class JobWorker(ABC):
         """Do the job; the returned JSON value is its result. Cancelled when the job is."""
 
 
+class JobExecutor(ABC):
+    """Decides where and when pending jobs run, and runs them there with `services.jobs`.
+
+    `jobs.claim()` takes a pending job under a lease, `await jobs.run_claimed(job)` runs it to its
+    end, `jobs.renew()` keeps the leases of this process.
+    """
+
+    @abstractmethod
+    async def start(self, jobs: Any) -> None:
+        """Begin to work off `jobs`."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """End what runs here."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """There may be something new to do."""
+
+    @abstractmethod
+    def cancel(self, job_id: str) -> None:
+        """End a job soon, if it runs here; its row in the store says so to others."""
+
+
 class Workspace(ABC):
     """Documents of one user, as the memory tools and WASM modules read them."""
 

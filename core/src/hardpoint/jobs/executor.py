@@ -1,0 +1,130 @@
+"""Bring pending jobs to where they run. The one here runs them in this process, under a lease."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from hardpoint.interfaces import JobExecutor
+from hardpoint.jobs.model import Job
+
+if TYPE_CHECKING:
+    from hardpoint.jobs.service import Jobs
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY: Final = 1.0
+"""Seconds between two looks for jobs that other processes made."""
+LOOK_FOR_CANCELS: Final = 0.25
+"""The same while jobs run here, which another process may want to end."""
+RECOVER_EVERY: Final = 15.0
+
+
+class LocalExecutor(JobExecutor):
+    """Runs jobs as tasks of this process's loop, several at a time."""
+
+    _jobs: Jobs
+
+    def __init__(self, *, concurrency: int, shared: bool) -> None:
+        """Make one that does nothing yet.
+
+        Args:
+            concurrency: How many run at one time.
+            shared: Whether other processes see the same jobs.
+        """
+        self._concurrency = concurrency
+        self._shared = shared
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._awake = asyncio.Event()
+        self._loop: asyncio.Task[None] | None = None
+        self.idle = asyncio.Event()
+        """Set while nothing runs and nothing waits."""
+
+    async def start(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        if self._loop is None:
+            self._loop = asyncio.create_task(self._work(), name="hardpoint-jobs")
+
+    async def stop(self) -> None:
+        """Cancel what runs here; those jobs end as cancelled."""
+        tasks = [*self._tasks.values()]
+        if self._loop is not None:
+            tasks.append(self._loop)
+            self._loop = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def wake(self) -> None:
+        self._awake.set()
+
+    def cancel(self, job_id: str) -> None:
+        task = self._tasks.get(job_id)
+        if task is not None:
+            task.cancel()
+
+    async def run_now(self, job_id: str) -> bool:
+        """Run one job at once, beside the queue; False when it cannot be had."""
+        job = await self._jobs.claim(job_id)
+        if job is None:
+            return False
+        self._begin(job)
+        return True
+
+    # the loop ----------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        clock = self._jobs.core.clock
+        renewed = recovered = looked = float("-inf")
+        while True:
+            try:
+                now = clock.monotonic()
+                if self._shared and now - recovered >= RECOVER_EVERY:
+                    await self._jobs.recover()
+                    recovered = now
+                if self._tasks and now - renewed >= self._jobs.lease / 3:
+                    await self._jobs.renew()
+                    renewed = now
+                if self._shared and self._tasks:
+                    for job_id in await self._jobs.to_cancel():
+                        self.cancel(job_id)
+                if self._awake.is_set() or now - looked >= LOOK_EVERY:
+                    self._awake.clear()
+                    looked = now
+                    await self._fill()
+            except Exception:  # a database that is away for a moment must not end all jobs
+                logger.exception("the job executor cannot reach its store")
+            await self._rest()
+
+    async def _fill(self) -> None:
+        while len(self._tasks) < self._concurrency:
+            job = await self._jobs.claim()
+            if job is None:
+                if not self._tasks:
+                    self.idle.set()
+                return
+            self._begin(job)
+
+    async def _rest(self) -> None:
+        if not self._shared:
+            await self._awake.wait()
+            return
+        pause = LOOK_FOR_CANCELS if self._tasks else LOOK_EVERY
+        try:
+            async with asyncio.timeout(pause):
+                await self._awake.wait()
+        except TimeoutError:
+            pass
+
+    def _begin(self, job: Job) -> None:
+        self.idle.clear()
+        task = asyncio.create_task(self._jobs.run_claimed(job), name=f"hardpoint-job-{job.id}")
+        self._tasks[job.id] = task
+        task.add_done_callback(lambda done: self._end(job.id, done))
+
+    def _end(self, job_id: str, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(job_id, None)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("job %s could not be ended properly", job_id, exc_info=task.exception())
+        self._awake.set()

@@ -1,0 +1,291 @@
+"""Run one claimed job to its end: its calls, or its worker. Who claims jobs is decided elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from hardpoint._call import run_call
+from hardpoint._state import Watch
+from hardpoint.calls import CallOutcome, ToolCall
+from hardpoint.context import CallHandle, JobContext
+from hardpoint.errors import HardpointError, ToolError
+from hardpoint.interfaces import JobWorker
+from hardpoint.jobs.model import PREVIEW, Job, Prompt, job_context
+from hardpoint.parts import ToolOutput
+
+if TYPE_CHECKING:
+    from hardpoint._core import Core
+    from hardpoint.jobs.tables import JobTables
+
+logger = logging.getLogger(__name__)
+
+REPORT_EVERY: Final = 0.5
+"""Seconds between two kept reports of progress."""
+LOOK_FOR_PROMPTS: Final = 0.3
+MAX_RESULT: Final = 1_000_000
+"""Characters of a job's result, as JSON; longer ones become a reference."""
+
+
+class LostLease(HardpointError):
+    """Another process has taken the job for dead; what happens here counts no more."""
+
+
+class Running:
+    """A job on its way, in this process."""
+
+    def __init__(self, core: Core, tables: JobTables, job: Job, *, autonomous: bool) -> None:
+        self.core = core
+        self.tables = tables
+        self.job = job
+        self.context = job_context(job, autonomous=autonomous)
+        self.cost: Decimal | None = None
+        self.done = 0
+        self._reported = float("-inf")
+        self._reports: set[asyncio.Task[None]] = set()
+
+    # from the claim to the end -----------------------------------------------------------------
+
+    async def run(self, worker: JobWorker | None, timeout: float) -> None:
+        """Do the work and write down how it ended. Cancelling this ends the job as `cancelled`."""
+        state, result, error = "failed", None, None
+        try:
+            async with asyncio.timeout(timeout) as clock:
+                state, result, error = await self._work(worker)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._finish("cancelled", None, None))
+            raise
+        except LostLease:
+            logger.warning("job %s is no longer this process's", self.job.id)
+            return
+        except TimeoutError as caught:
+            kind = "timeout" if clock.expired() else "execution_failed"
+            error = {"kind": kind, "message": f"not done within {timeout:g} s: {caught}".rstrip(": ")}
+        except ToolError as caught:
+            error = {"kind": caught.kind, "message": caught.message, "hint": caught.hint}
+        except Exception as caught:  # a worker is foreign code
+            logger.exception("the worker of job %s failed", self.job.id)
+            error = {"kind": "execution_failed", "message": f"{type(caught).__name__}: {caught}"}
+        await self._finish(state, result, error)
+
+    async def _work(self, worker: JobWorker | None) -> tuple[str, Any, dict[str, Any] | None]:
+        if self.job.worker is None:
+            return await self._make_calls()
+        if worker is None:
+            raise ToolError(f"no worker {self.job.worker!r} is registered here")
+        result = await worker.run(self._told(), self._worker_context())
+        return "completed", await self._storable(result), None
+
+    async def _finish(self, state: str, result: Any, error: Mapping[str, Any] | None) -> None:
+        for report in self._reports:
+            report.cancel()
+        if result is None:
+            kept = await self._run_sync(self.tables.get, self.job.id)
+            result = None if kept is None else kept.result
+        if error is not None:
+            error = {**error, "message": self.core.leaks.redact(str(error["message"]))}
+        await self._run_sync(
+            lambda: self.tables.finish(
+                self.job,
+                state,
+                now=self.core.clock.now(),
+                result=result,
+                error=error,
+                cost=self.cost,
+                done=self.done if self.job.calls else None,
+            )
+        )
+
+    # a list of calls ---------------------------------------------------------------------------
+
+    async def _make_calls(self) -> tuple[str, Any, dict[str, Any] | None]:
+        results: list[dict[str, Any]] = []
+        failed: list[str] = []
+        for number, planned in enumerate(self.job.calls, 1):
+            outcome = await self.call(planned.tool, planned.params)
+            results.append(_shown(outcome))
+            self.done = number
+            await self._report(number, len(self.job.calls), f"{planned.tool}: {_word(outcome)}")
+            # What is done is kept at once: after a crash it tells how far the job came.
+            kept = await self._storable(results)
+            await self._run_sync(self.tables.keep_result, self.job, kept)
+            if outcome.error is not None:
+                failed.append(f"call {number} ({planned.tool}): {outcome.error.message}")
+                if not self.job.keep_going:
+                    break
+        if not failed:
+            return "completed", kept, None
+        left = len(self.job.calls) - len(results)
+        rest = f"; {left} further calls were not made" if left else ""
+        return "failed", kept, {"kind": "call_failed", "message": "; ".join(failed) + rest}
+
+    async def call(self, tool: str, params: Mapping[str, Any]) -> CallOutcome:
+        """One call through all ten steps, with the rights of whoever made the job."""
+        await self._event("call_started", {"tool": tool})
+        watch = Watch(progress=self.report)
+        outcome = await run_call(self.core, ToolCall(tool, dict(params)), self.context, watch=watch)
+        if outcome.output is not None and outcome.output.cost is not None:
+            self.cost = (self.cost or Decimal(0)) + outcome.output.cost
+        await self._event("call_finished", {"tool": tool, **_summary(outcome)})
+        return outcome
+
+    # a worker ----------------------------------------------------------------------------------
+
+    def _told(self) -> dict[str, Any]:
+        job = self.job
+        return {
+            "id": job.id,
+            "title": job.title,
+            "description": job.description,
+            "input": job.input,
+            "user_id": job.user_id,
+        }
+
+    def _worker_context(self) -> JobContext:
+        services = JobServices(self.core.services, self)
+        handle = CallHandle(
+            call_id=f"job_{self.job.id}",
+            services=services,  # type: ignore[arg-type]  # what is not here is delegated
+            origin="job",
+            progress=self.report,
+        )
+        return self.context.bound(handle)
+
+    async def prompts(self) -> AsyncIterator[Prompt]:
+        """What people tell the job while it runs; ends after a prompt that says it is the last."""
+        while True:
+            prompt = await self._run_sync(self.tables.take_prompt, self.job.id)
+            if prompt is None:
+                await asyncio.sleep(LOOK_FOR_PROMPTS)
+                continue
+            yield prompt
+            if prompt.done:
+                return
+
+    async def note(self, text: str, **data: Any) -> None:
+        """Write down an event that whoever asks for the job's events will see."""
+        await self._event("note", {"text": str(text)[:PREVIEW], **data})
+
+    # progress ----------------------------------------------------------------------------------
+
+    def report(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Keep how far the job is; not more often than people read it."""
+        now = self.core.clock.monotonic()
+        if now - self._reported < REPORT_EVERY:
+            return
+        self._reported = now
+        if self.job.calls:
+            # Inside a call: the job itself is as far as its finished calls.
+            done, total = self.done, len(self.job.calls)
+        loop = self.core.services.loop or asyncio.get_running_loop()
+
+        def start() -> None:
+            task = loop.create_task(self._report(done, total, message or ""))
+            self._reports.add(task)
+            task.add_done_callback(self._forget)
+
+        # A synchronous tool reports from its own thread.
+        loop.call_soon_threadsafe(start)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._reports.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.debug("a report of job %s was not kept", self.job.id, exc_info=task.exception())
+
+    async def _report(self, done: float, total: float | None, message: str) -> None:
+        said = self.core.leaks.redact(message)
+        now = self.core.clock.now()
+        if not await self._run_sync(
+            lambda: self.tables.progress(self.job, done, total, said, now=now)
+        ):
+            raise LostLease(f"job {self.job.id} belongs to another process")
+
+    async def _event(self, kind: str, data: Mapping[str, Any]) -> None:
+        now = self.core.clock.now()
+        if not await self._run_sync(lambda: self.tables.event(self.job, kind, data, now=now)):
+            raise LostLease(f"job {self.job.id} belongs to another process")
+
+    # inside ------------------------------------------------------------------------------------
+
+    async def _run_sync(self, function: Any, *args: Any) -> Any:
+        return await self.tables.tables.run(function, *args)
+
+    async def _storable(self, result: Any) -> Any:
+        """A result as it is kept: without secrets, and as a reference when it is long."""
+        value, _ = self.core.leaks.redact_value(_plain(result))
+        text = json.dumps(value, default=str)
+        if len(text) <= MAX_RESULT:
+            return value
+        ref = await self.core.services.results.save(
+            text, context=self.context, name=f"job-{self.job.id}.json", media_type="application/json"
+        )
+        return {"result_ref": ref, "size": len(text), "preview": text[:PREVIEW]}
+
+
+class JobServices:
+    """`context.services` of a worker: the core, and `job`, the running job itself."""
+
+    def __init__(self, services: Any, running: Running) -> None:
+        self._services = services
+        self.job = running
+        self._loop = asyncio.get_running_loop()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._services, name)
+
+    @property
+    def approvals(self) -> Any:
+        """The requests of the job's user, to look at."""
+        return self._services.approvals.of(self.job.job.user_id)
+
+    @property
+    def secrets(self) -> Any:
+        """The secrets of the job's user, and nobody else's."""
+        return self._services.secrets.of(self.job.job.user_id)
+
+    def http(self, bindings: Any = (), **options: Any) -> Any:
+        options["user_id"] = self.job.job.user_id
+        return self._services.http(bindings, **options)
+
+    async def run(
+        self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None
+    ) -> CallOutcome:
+        # The job decides whose rights count, whatever context was handed in.
+        return await self.job.call(tool, params)
+
+    async def call(
+        self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None
+    ) -> ToolOutput:
+        return (await self.job.call(tool, params)).unwrap()
+
+    def call_sync(self, tool: str, params: Mapping[str, Any]) -> ToolOutput:
+        return asyncio.run_coroutine_threadsafe(self.call(tool, params), self._loop).result()
+
+
+def _plain(value: Any) -> Any:
+    """JSON of whatever a worker returned."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def _word(outcome: CallOutcome) -> str:
+    return "done" if outcome.error is None else outcome.error.kind
+
+
+def _shown(outcome: CallOutcome) -> dict[str, Any]:
+    told = outcome.to_json()
+    kept = ("ok", "tool", "result", "error", "truncated", "result_ref", "warnings")
+    return {name: told[name] for name in kept if told.get(name) not in (None, [], False) or name == "ok"}
+
+
+def _summary(outcome: CallOutcome) -> dict[str, Any]:
+    if outcome.error is not None:
+        error = {"kind": outcome.error.kind, "message": outcome.error.message[:PREVIEW]}
+        return {"ok": False, "error": error}
+    text = outcome.result
+    if not isinstance(text, str):
+        text = json.dumps(text, ensure_ascii=False, default=str)
+    return {"ok": True, "preview": text[:PREVIEW]}
