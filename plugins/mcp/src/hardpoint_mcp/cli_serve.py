@@ -41,13 +41,11 @@ def serve(state: Any, stdio: bool, http: tuple[str, int] | None) -> None:
     runtime = run.make_runtime(state.load_config())
     if http is not None:
         over_http.check_reachable(run.settings_of(runtime).serve, http[0])
-        click.echo(f"serving on http://{_shown(http)}/mcp", err=True)
+
+    def ready(url: str) -> None:
+        click.echo(f"serving on {url}", err=True)
+
     try:
-        asyncio.run(run.serve(runtime, http))
+        asyncio.run(run.serve(runtime, http, ready=ready))
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def _shown(address: tuple[str, int]) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -59,6 +59,10 @@ async def authorize(url: str) -> tuple[str, str | None, str | None]:
     return query["code"][0], query.get("state", [None])[0], query.get("iss", [None])[0]
 
 
+async def secret(name: str) -> str:
+    return str(CONTEXT["client_secret"])
+
+
 LOGINS = MemoryLogins()
 
 
@@ -69,11 +73,12 @@ def auth(url: str, config: ServerConfig) -> LoginAuth:
         LOGINS,
         OAuthConfig(
             client_id=CONTEXT.get("client_id"),
+            client_secret="secret:suite" if "client_secret" in CONTEXT else None,
             client_metadata_url="https://conformance-test.local/client-metadata.json",
         ),
         authorize=authorize,
         redirect_uri=REDIRECT,
-        client_secret=CONTEXT.get("client_secret"),
+        secrets=secret,
     )
 
 

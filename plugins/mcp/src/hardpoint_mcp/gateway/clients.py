@@ -38,16 +38,17 @@ class Client:
         return any(fnmatch.fnmatchcase(tool, glob) for glob in self.tools)
 
 
-def identify(ctx: Context, config: ServeConfig, stdio_session: str) -> Client:
+def identify(ctx: Context, config: ServeConfig, stdio_session: str, modern: bool) -> Client:
     """The client of a request; its rights come from its token, its session from the transport."""
     request = ctx.request
     if request is None:
         return Client(config.user, stdio_session)
+    # Without a handshake nobody has checked the header: it could name a stranger's session.
+    session = None if modern else request.headers.get("mcp-session-id")
     user = request.scope.get("user")
     token = getattr(user, "access_token", None)
     claims: Mapping[str, Any] = (getattr(token, "claims", None) or {}) if token else {}
     identity = claims.get(IDENTITY_CLAIM)
-    session = request.headers.get("mcp-session-id")
     if isinstance(identity, ClientIdentity):
         named = identity.session or session or f"client:{identity.user}"
         return Client(identity.user, named, identity.tools)

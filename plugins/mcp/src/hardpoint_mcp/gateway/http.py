@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import itertools
+import socket
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from mcp.server.streamable_http import EventMessage, EventStore
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from hardpoint.errors import ConfigError
+from hardpoint.errors import ConfigError, ExternalService
 from hardpoint_mcp.config import ServeConfig
 from hardpoint_mcp.gateway.server import Gateway
 
@@ -58,10 +62,23 @@ def security(config: ServeConfig, host: str, port: int) -> TransportSecuritySett
     )
 
 
+class Sessions(StreamableHTTPSessionManager):
+    """Remembers what it sent for each session apart: nobody reads on in another's stream."""
+
+    @property
+    def event_store(self) -> EventStore:
+        """One for each session: the manager asks whenever it opens one."""
+        return Events()
+
+    @event_store.setter
+    def event_store(self, value: Any) -> None:
+        pass
+
+
 class Events(EventStore):
     """What was sent lately, so that a client whose connection broke can read on. Bounded."""
 
-    def __init__(self, kept: int = 2000) -> None:
+    def __init__(self, kept: int = 500) -> None:
         self._kept: deque[tuple[int, str, Any]] = deque(maxlen=kept)
         self._numbers = itertools.count(1)
 
@@ -87,20 +104,18 @@ def build_app(gateway: Gateway, host: str, port: int) -> ASGIApp:
     """The ASGI application of a gateway."""
     config = gateway.config
     check_reachable(config, host)
-    routes: list[Route] = []
+    sessions = Sessions(
+        gateway.server,
+        retry_interval=_RETRY_MS,
+        max_request_body_size=_MAX_BODY,
+        security_settings=security(config, host, port),
+    )
+    routes = [Route(PATH, endpoint=StreamableHTTPASGIApp(sessions))]
     if config.oauth is not None:
         from hardpoint_mcp.gateway.tokens import metadata_routes
 
         routes += metadata_routes(config.oauth)
-    app: ASGIApp = gateway.server.streamable_http_app(
-        streamable_http_path=PATH,
-        event_store=Events(),
-        retry_interval=_RETRY_MS,
-        max_request_body_size=_MAX_BODY,
-        transport_security=security(config, host, port),
-        host=host,
-        custom_starlette_routes=routes,
-    )
+    app: ASGIApp = Starlette(routes=routes, lifespan=lambda app: sessions.run())
     if config.clients or config.oauth is not None:
         from hardpoint_mcp.gateway.tokens import protect
 
@@ -109,21 +124,28 @@ def build_app(gateway: Gateway, host: str, port: int) -> ASGIApp:
 
 
 async def serve_http(
-    gateway: Gateway, host: str, port: int, ready: Callable[[], None] = lambda: None
+    gateway: Gateway, host: str, port: int, ready: Callable[[str], None] = lambda url: None
 ) -> None:
-    """Serve until the process is told to stop; `ready` is called once clients can connect."""
+    """Serve until the process is told to stop, or this is cancelled.
+
+    Args:
+        port: 0 takes a free one.
+        ready: Told the address once clients can connect.
+
+    Raises:
+        ExternalService: The address cannot be served on.
+    """
     import uvicorn
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
-            ready()
+            ready(f"http://{_shown(host)}:{bound.getsockname()[1]}{PATH}")
 
+    bound = _bind(host, port)
     server = Server(
         uvicorn.Config(
-            build_app(gateway, host, port),
-            host=host,
-            port=port,
+            build_app(gateway, host, bound.getsockname()[1]),
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=2,
@@ -131,10 +153,29 @@ async def serve_http(
         )
     )
     gateway.start()
+    serving = asyncio.ensure_future(server.serve([bound]))
     try:
-        await server.serve()
+        await asyncio.shield(serving)
     finally:
+        # Cancelled itself, it would leave its sockets open.
+        server.should_exit = True
+        await asyncio.gather(serving, return_exceptions=True)
         gateway.stop()
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ExternalService(
+            f"{_shown(host)}:{port} cannot be served on: {error.strerror or error}",
+            hint="choose another port; 0 takes a free one",
+        ) from error
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 async def serve_stdio(gateway: Gateway) -> None:

@@ -36,7 +36,7 @@ async def serve(
     runtime: Runtime,
     address: tuple[str, int] | None = None,
     *,
-    ready: Callable[[], None] = lambda: None,
+    ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve a runtime over HTTP at an address, or else over stdio."""
     async with runtime:

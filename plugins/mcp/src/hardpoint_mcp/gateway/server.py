@@ -136,6 +136,7 @@ class Gateway:
 
     def stop(self) -> None:
         self._unsubscribe()
+        self._unsubscribe = lambda: None
         self.parking.close()
         for handle in self._changes.values():
             handle.cancel()
@@ -182,7 +183,7 @@ class Gateway:
             raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
 
     def _request(self, ctx: Context, modern: bool) -> Request:
-        client = identify(ctx, self.config, self._stdio_session)
+        client = identify(ctx, self.config, self._stdio_session, modern)
         owner: object = client
         if not modern:
             owner = (client.user, client.session)

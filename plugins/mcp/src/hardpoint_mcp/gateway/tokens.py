@@ -12,9 +12,11 @@ from typing import Any, Final
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.auth.routes import build_resource_metadata_url
 from pydantic import AnyHttpUrl
 from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -114,15 +116,19 @@ class RemoteTokens:
             return None
         if claims.get("iss") not in (None, self._config.issuer):
             return None
+        client = claims.get("client_id") or claims.get("azp") or claims.get("sub")
+        if client is None or claims.get("sub") == SYSTEM:
+            return None
         scopes = str(claims.get("scope") or "").split()
         expires = claims.get("exp")
         return AccessToken(
             token=_hash(token),
-            client_id=str(claims.get("client_id") or claims.get("azp") or claims.get("sub")),
+            client_id=str(client),
             subject=None if claims.get("sub") is None else str(claims["sub"]),
             scopes=scopes,
             expires_at=int(expires) if isinstance(expires, int | float) else None,
             resource=self._config.resource,
+            claims={"iss": self._config.issuer},
         )
 
     async def _by_key(self, token: str) -> dict[str, Any] | None:
@@ -208,11 +214,21 @@ def _canonical(resource: str) -> str:
 
 def metadata_routes(config: GatewayOAuth) -> Sequence[Route]:
     """Where clients read which authorization server to go to."""
-    return create_protected_resource_routes(
-        resource_url=AnyHttpUrl(config.resource),
-        authorization_servers=[AnyHttpUrl(config.issuer)],
-        scopes_supported=list(config.required_scopes) or None,
-    )
+    # As configured, to the letter: clients compare the issuer with what the server calls itself.
+    document: dict[str, Any] = {
+        "resource": config.resource,
+        "authorization_servers": [config.issuer],
+        "bearer_methods_supported": ["header"],
+    }
+    if config.required_scopes:
+        document["scopes_supported"] = list(config.required_scopes)
+
+    async def metadata(request: Request) -> JSONResponse:
+        return JSONResponse(document, headers={"access-control-allow-origin": "*"})
+
+    path = build_resource_metadata_url(AnyHttpUrl(config.resource)).path
+    assert path is not None
+    return [Route(path, metadata)]
 
 
 def protect(app: ASGIApp, config: ServeConfig, secrets: Any) -> ASGIApp:
