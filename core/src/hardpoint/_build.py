@@ -109,7 +109,7 @@ def build(parts: Parts) -> Core:
         from hardpoint.telemetry import Telemetry
 
         plugins.add("otel", Telemetry(), distribution="hardpoint")
-    store = Store(_store_location(parts))
+    store = Store(store_location(config, in_memory=parts.in_memory))
     audit = _audit(parts, store)
     leaks = Leaks()
     secrets = Secrets.from_config(config, plugins.extension("secret_store"), audit, leaks.learn)
@@ -200,13 +200,13 @@ def read_rules(config: Config) -> Sequence[Rule]:
     return rules
 
 
-def _store_location(parts: Parts) -> str | Path:
-    store = parts.config.store
-    if store.url is not None:
-        return store.url
-    if store.path is not None:
-        return store.path
-    return ":memory:" if parts.in_memory else folder("data") / "state.db"
+def store_location(config: Config, *, in_memory: bool = False) -> str | Path:
+    """Where the state of this configuration is kept."""
+    if config.store.url is not None:
+        return config.store.url
+    if config.store.path is not None:
+        return config.store.path
+    return ":memory:" if in_memory else folder("data") / "state.db"
 
 
 def _audit(parts: Parts, store: Store) -> Any:
@@ -267,7 +267,11 @@ def _approvers(parts: Parts, plugins: PluginManager) -> Sequence[tuple[str, Appr
             from hardpoint.policy.terminal import TerminalApprover
 
             named.append((name, TerminalApprover()))
-        elif name != "queue":  # the queue is what is left when nobody answers
+        elif name == "queue":
+            from hardpoint.policy.approval import QueueApprover
+
+            named.append((name, QueueApprover()))
+        else:
             raise ConfigError(
                 f"[approval] approvers names {name!r}, which no plugin provides;"
                 f" there are {', '.join(sorted({'terminal', 'queue', *plugins.approvers}))}"

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import attrs
 
 from hardpoint import _facts
-from hardpoint._asking import ask_somebody, use_earlier_answers
+from hardpoint._asking import ask_about
 from hardpoint._core import Core
 from hardpoint._family import Family
 from hardpoint._judging import denied, judge, limits_of
@@ -29,6 +29,7 @@ from hardpoint.deadlines import within
 from hardpoint.domains import KILL_GRACE, STILL_RUNNING, left_running, refuse_runaway
 from hardpoint.errors import (
     ExecutionFailed,
+    ExternalService,
     HardpointError,
     InvalidParameters,
     NotAuthorized,
@@ -70,6 +71,10 @@ async def find(call: Call) -> None:
         await core.lock.refuse(plan.entry, plan.domain)
     if not core.loops.is_idle:
         core.loops.refuse_repetition(call.loop_key)
+    secrets, user = core.services.secrets, call.context.user_id
+    if not secrets.knows(user):
+        # From here on the leak scan has to know what the caller's secrets are.
+        await secrets.learn_user(user)
 
 
 # 2 ---------------------------------------------------------------------------------------------
@@ -126,9 +131,26 @@ async def refuse_early(call: Call) -> None:
     for function in plan.limit_hooks:
         more = (LimitRequest(user, *limit) for limit in limits_of(call, function))
         call.limits = (*call.limits, *more)
-    if not call.limits:
-        return
-    wait = await call.core.limiter.check(call.limits)
+    if call.limits:
+        await _refuse_limited(call, call.core.limiter.check)
+
+
+async def _refuse_limited(call: Call, ask: Callable[..., Awaitable[timedelta | None]]) -> None:
+    """Ask the limiter; whatever goes wrong with it denies the call.
+
+    Raises:
+        RateLimited: A limit is used up.
+        ExternalService: What counts is out of order.
+    """
+    try:
+        wait = await ask(call.limits)
+    except ToolError:
+        raise
+    except Exception as error:  # a backend is foreign code
+        raise ExternalService(
+            "the rate limits cannot be counted, so the call is denied:"
+            f" {type(error).__name__}: {error}"
+        ) from error
     if wait is not None:
         raise RateLimited(wait)
 
@@ -139,6 +161,10 @@ async def refuse_early(call: Call) -> None:
 def decide(call: Call) -> None:
     """Allow, ask or deny, by requirement, hooks, rules, mode and caller."""
     judge(call)
+    if call.verdict.limits:
+        user = call.context.user_id
+        more = (LimitRequest(user, *limit) for limit in call.verdict.limits)
+        call.limits = (*call.limits, *more)
     if call.verdict.decision == "deny":
         raise denied(call)
 
@@ -154,26 +180,27 @@ async def ask(call: Call) -> bool:
     """
     if call.verdict.decision != "ask":
         return False
+    if call.verdict.limits:
+        await _refuse_limited(call, call.core.limiter.check)
     call.digest = call.make_digest()
-    if use_earlier_answers(call):
-        return False
-    return await ask_somebody(call)
+    return await ask_about(call)
 
 
 # 7 ---------------------------------------------------------------------------------------------
 
 
 async def count(call: Call) -> None:
-    """Count the call in every limit or in none, reserve its cost, write that it will run."""
+    """Reserve the cost, count the call in every limit or in none, write that it will run."""
     core, plan = call.core, call.plan
     refuse_runaway(plan.entry.name, plan.tool)
-    if call.limits:
-        wait = await core.limiter.acquire(call.limits)
-        if wait is not None:
-            raise RateLimited(wait)
     if core.budget is not None:
         cost = plan.tool.estimated_cost(call.params) if plan.costs else None
-        call.reservation = await core.budget.reserve(call.context, plan.entry.name, cost)
+        call.reservation = await core.budget.reserve(
+            call.context, plan.entry.name, cost, seconds=plan.timeout.total_seconds()
+        )
+    # What is held back can be given back; what a limiter has counted stays counted. So it is last.
+    if call.limits:
+        await _refuse_limited(call, core.limiter.acquire)
     write_decided(call)
 
 
@@ -199,8 +226,6 @@ async def run(call: Call) -> None:
     """Run exactly what was approved, in its domain, until its time-out."""
     plan, core = call.plan, call.core
     domain = plan.require_domain()
-    if call.digest is not None and call.make_digest() != call.digest:
-        raise NotAuthorized("the call changed after it was approved; call again")
     timeout = _time_left(call)
     paused = None
     context = call.context
@@ -211,12 +236,15 @@ async def run(call: Call) -> None:
         context = bind(call)
     if plan.started_hooks:
         _observe(call, plan.started_hooks, context=context)
+    if call.digest is not None and call.make_digest() != call.digest:
+        raise NotAuthorized("the call changed after it was approved; call again")
     invocation = Invocation(
         plan.tool, plan.entry.name, call.params, context, timeout, call.subjects, call.digest or ""
     )
     place = await core.take_place(plan, call.ancestors)
     try:
         await core.enter(plan)
+        call.began = True
         output = await within(
             timeout,
             domain.run(invocation),
@@ -321,7 +349,7 @@ async def settle(call: Call) -> CallOutcome:
         **call.outcome_extra,
     )
     if call.reservation is not None:
-        await core.budget.settle(call.reservation, outcome)
+        await _settle_budget(call, outcome)
     if call.error is not None or not core.loops.is_idle:
         warning = core.loops.note(call.loop_key, outcome)
         if warning is not None:
@@ -331,6 +359,13 @@ async def settle(call: Call) -> CallOutcome:
     if plan is not None and plan.finished_hooks:
         _observe(call, plan.finished_hooks, outcome=outcome)
     return outcome
+
+
+async def _settle_budget(call: Call, outcome: CallOutcome) -> None:
+    try:
+        await call.core.budget.settle(call.reservation, outcome, began=call.began)
+    except Exception:  # the call has happened; what it held back is booked when its time is over
+        logger.exception("call %s could not be settled in the budget", call.id)
 
 
 def _provenance(call: Call) -> Any:
@@ -370,7 +405,7 @@ async def run_call(
         call.error = _as_tool_error(call, error)
     except BaseException as error:
         if call.reservation is not None:
-            core.budget.refund(call.reservation)
+            core.budget.cancel(call.reservation, began=call.began)
         core.recorder.write_if_possible(_facts.of_cancellation(call, error))
         raise
     if not call.decided_written:

@@ -49,11 +49,13 @@ class Call:
     """One call on its way."""
 
     __slots__ = (
+        "began",
         "canonical",
         "context",
         "core",
         "decided_written",
         "digest",
+        "edits",
         "effects",
         "error",
         "family",
@@ -106,7 +108,10 @@ class Call:
         self.judged: str | None = None
         """What the policy said, before earlier answers and people."""
         self.digest: str | None = None
+        self.edits = 0
         self.reservation: Any = None
+        self.began = False
+        """Whether the tool was handed to its domain, and may have done anything."""
         self.decided_written = False
         self.notes: list[str] = []
         self.output: ToolOutput | None = None

@@ -177,8 +177,18 @@ class CallServices:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._services, name)
 
+    @property
+    def approvals(self) -> Any:
+        """The caller's requests, to look at: no call answers its own."""
+        return self._services.approvals.of(self._caller.user_id)
+
+    @property
+    def secrets(self) -> Any:
+        """The caller's secrets, and nobody else's."""
+        return self._services.secrets.of(self._caller.user_id)
+
     def http(self, bindings: Sequence[Binding] = (), **options: Any) -> PinnedClient:
-        options.setdefault("user_id", self._caller.user_id)
+        options["user_id"] = self._caller.user_id
         return self._services.http(bindings, **options)
 
     async def run(

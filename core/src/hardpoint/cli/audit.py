@@ -60,7 +60,7 @@ def list_records(
     from hardpoint.audit import read
 
     wanted = {"tool": tool, "user": user, "decision": decision}
-    fields = {key: value for key, value in wanted.items() if value is not None}
+    fields: dict[str, Any] = {key: value for key, value in wanted.items() if value is not None}
     records = deque(
         read(audit_folder(state), since=since(hours), kind="decided", **fields), maxlen=limit
     )

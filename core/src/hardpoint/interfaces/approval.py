@@ -38,6 +38,17 @@ class ApprovalRequest:
     pattern: str | None = None
     """The rule that `session` or `always` will remember, exactly as it is shown."""
     origin: str = "library"
+    workspace: str | None = None
+    """The host folder that the call works in."""
+    mode: str = "default"
+    """The strictest mode in force; an answer does not count in a stricter one."""
+    definition_hash: str = ""
+    """What the tool said of itself; an answer ends when that changes."""
+
+    @property
+    def place(self) -> str:
+        """The project, or else the workspace, that an answer belongs to."""
+        return self.project or self.workspace or ""
 
 
 @attrs.frozen

@@ -22,6 +22,10 @@ class SecretStore(ABC):
     async def names(self, owner: str) -> Sequence[str]:
         """The names that exist, sorted; never values."""
 
+    async def owners(self) -> Sequence[str]:
+        """Whose secrets there are, as far as the store can tell; for the leak scan."""
+        return ()
+
     async def set(self, owner: str, name: str, value: str) -> None:
         raise PermissionError(f"{type(self).__name__} is read-only")
 

@@ -1,4 +1,7 @@
-"""Ask whether a call may run, and remember answers. That it must ask is decided in `decide`."""
+"""Ask whether a call may run. That it must is decided in `decide`; answers are kept in `grants`.
+
+No approver, no answer, an exception, an answer that was not offered: no.
+"""
 
 from __future__ import annotations
 
@@ -24,36 +27,14 @@ def new_approval_id() -> str:
     return "ap_" + secrets.token_hex(8)
 
 
-class Grants(Protocol):
-    """What is remembered of answers: single-use grants by digest, and patterns."""
+class Requests(Protocol):
+    """Where requests wait and refusals are remembered."""
 
-    def covers(
-        self, tool: str, definition_hash: str, pattern: str, mode: str, context: JobContext
-    ) -> bool:
-        """Whether an earlier `session` or `always` answer covers the call."""
-        ...
+    def park(self, request: ApprovalRequest, *, own_id: bool = False) -> str: ...
 
-    def remember(
-        self,
-        scope: Literal["session", "always"],
-        tool: str,
-        definition_hash: str,
-        pattern: str,
-        mode: str,
-        context: JobContext,
+    def refuse(
+        self, request: ApprovalRequest, *, by: str, message: str | None, retry: bool
     ) -> None: ...
-
-    def use(self, digest: str, context: JobContext) -> bool:
-        """Use up the single-use grant of this digest, or of `context.approval`; False without one."""
-        ...
-
-    def refused(self, digest: str, context: JobContext) -> Any:
-        """The request for exactly this call, where somebody said no to it; its `message` says why."""
-        ...
-
-    def park(self, request: ApprovalRequest) -> str:
-        """Keep a request that nobody could answer, until somebody does; the id that it waits under."""
-        ...
 
 
 @attrs.frozen
@@ -61,7 +42,7 @@ class Approved:
     """Somebody said yes."""
 
     scope: Literal["once", "session", "always"]
-    by: str | None = None
+    by: str
 
 
 @attrs.frozen
@@ -69,62 +50,81 @@ class Edited:
     """Somebody changed the arguments; they start again at step 2."""
 
     params: dict[str, Any]
-    by: str | None = None
+    by: str
     message: str | None = None
+
+
+class QueueApprover(Approver):
+    """The approver `queue`: the request waits until any process answers it."""
+
+    async def decide(self, request: ApprovalRequest, context: JobContext) -> Pending:
+        return Pending(request.id)
 
 
 async def ask(
     request: ApprovalRequest,
     context: JobContext,
     approvers: Sequence[tuple[str, Approver]],
-    grants: Grants,
+    requests: Requests,
 ) -> Approved | Edited:
-    """Ask the approvers in turn. No approver, no answer, an exception, a wrong answer: no.
+    """Ask the approvers in turn.
 
     Raises:
         ApprovalRequired: Nobody can be asked now; the request waits under its id.
         NotAuthorized: Somebody, or the lack of anybody, said no.
     """
-    pending: Pending | None = None
-    if context.interactive:
-        for name, approver in approvers:
-            try:
-                answer = await approver.decide(request, context)
-            except Exception as error:  # an approver is foreign code; its failure means no
-                logger.warning("approver %s failed: %s", name, error)
-                raise NotAuthorized(
-                    f"approver {name!r} failed, so the answer is no: {type(error).__name__}: {error}"
-                ) from error
-            if answer is None:
-                continue
-            if isinstance(answer, Pending):
-                pending = answer
-                break
-            return _accept(request, answer, name)
-    if pending is None and context.interactive and not approvers:
+    if not context.interactive:
+        raise _waiting(request, requests.park(request))
+    if not approvers:
         raise NotAuthorized(
             f"{request.tool!r} needs approval and there is no approver",
-            hint="give the Runtime an approver, add an allow rule, or answer with"
-            " `hardpoint approvals answer`",
+            hint="give the Runtime an approver, name some in [approval] approvers, or add an allow"
+            " rule",
         )
-    approval_id = grants.park(request)
-    raise ApprovalRequired(
-        f"{request.tool!r} needs approval: {'; '.join(request.reasons) or request.requirement.value}",
+    for name, approver in approvers:
+        try:
+            answer = await approver.decide(request, context)
+        except Exception as error:  # an approver is foreign code; its failure means no
+            logger.warning("approver %s failed: %s", name, error)
+            raise NotAuthorized(
+                f"approver {name!r} failed, so the answer is no: {type(error).__name__}: {error}"
+            ) from error
+        if isinstance(answer, Pending):
+            chosen = attrs.evolve(request, id=str(answer.id))
+            raise _waiting(request, requests.park(chosen, own_id=chosen.id != request.id))
+        if answer is not None:
+            return _accept(request, answer, name, requests)
+    raise _waiting(request, requests.park(request))
+
+
+def _waiting(request: ApprovalRequest, approval_id: str) -> ApprovalRequired:
+    why = "; ".join(request.reasons) or request.requirement.value
+    return ApprovalRequired(
+        f"{request.tool!r} needs approval: {why}",
         approval_id=approval_id,
         hint=f"answer it with `hardpoint approvals answer {approval_id}`, then call again"
         " with the same arguments",
     )
 
 
-def _accept(request: ApprovalRequest, answer: Any, name: str) -> Approved | Edited:
-    by = getattr(answer, "by", None) or name
+def _accept(
+    request: ApprovalRequest, answer: Any, name: str, requests: Requests
+) -> Approved | Edited:
     if not isinstance(answer, Decision) or answer.verdict not in (*request.verdicts, "no"):
-        raise NotAuthorized(f"approver {name!r} gave an answer that was not offered: {answer!r}")
+        shown = answer.verdict if isinstance(answer, Decision) else type(answer).__name__
+        raise NotAuthorized(f"approver {name!r} gave an answer that was not offered: {shown!r}")
+    by = answer.by or name
     if answer.verdict == "no":
-        text = f"{by} said no" + (f": {answer.message}" if answer.message else "")
-        raise NotAuthorized(text, hint=None if answer.retry else "Do not retry this call.")
+        requests.refuse(request, by=by, message=answer.message, retry=answer.retry)
+        said = f": {answer.message}" if answer.message else ""
+        raise NotAuthorized(
+            f"{by} said no{said}",
+            hint="Do not retry this call."
+            if not answer.retry
+            else "Do not repeat this call as it is; what was said shows what to do instead.",
+        )
     if answer.verdict == "edit":
-        if answer.params is None:
+        if not isinstance(answer.params, dict):
             raise NotAuthorized(f"approver {name!r} edited the call without giving arguments")
         return Edited(answer.params, by, answer.message)
     return Approved(answer.verdict, by)

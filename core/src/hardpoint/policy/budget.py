@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -13,7 +14,7 @@ import attrs
 from hardpoint.calls import CallOutcome
 from hardpoint.config import Budget, BudgetConfig
 from hardpoint.context import JobContext
-from hardpoint.errors import BudgetExceeded
+from hardpoint.errors import BudgetExceeded, ToolError
 from hardpoint.interfaces import Clock
 
 if TYPE_CHECKING:
@@ -28,13 +29,24 @@ MIGRATIONS: Final = (
         account TEXT NOT NULL, dimension TEXT NOT NULL, used BIGINT NOT NULL,
         reserved BIGINT NOT NULL, PRIMARY KEY (account, dimension)
     )""",
+    """CREATE TABLE budgets_reservations (
+        id TEXT NOT NULL PRIMARY KEY, user_id TEXT NOT NULL, accounts TEXT NOT NULL,
+        amounts TEXT NOT NULL, ends REAL NOT NULL
+    )""",
+    "CREATE INDEX budgets_reservations_by_end ON budgets_reservations (ends)",
 )
+
+GRACE: Final = 300.0
+"""Seconds beyond its time-out after which a call that did not settle is taken for dead."""
+MOST: Final = 2**62
+"""No sum leaves the range of the database's whole numbers."""
 
 
 @attrs.frozen
 class Reservation:
     """What a running call holds back in its accounts."""
 
+    id: str
     accounts: tuple[str, ...]
     amounts: Mapping[str, int]
 
@@ -58,18 +70,36 @@ class Budgets:
         self._tables = store.namespace("budgets", MIGRATIONS)
         self._clock = clock
 
-    async def reserve(self, context: JobContext, tool: str, cost: Decimal | None) -> Reservation:
+    async def reserve(
+        self, context: JobContext, tool: str, cost: Decimal | None, *, seconds: float
+    ) -> Reservation:
         """Hold back one call and its estimated cost in every account, or in none.
+
+        Args:
+            context: Who calls.
+            tool: What is called, for messages.
+            cost: The estimate.
+            seconds: How long the call may run. One that has not settled long after that was killed;
+                what it may have used up is booked.
 
         Raises:
             BudgetExceeded: An account has no room; the message names it.
+            ToolError: The estimate is no amount.
         """
-        amounts = {"calls": 1, "seconds": 0, "bytes": 0, "tokens": 0, "money": _micro(cost)}
-        return await self._tables.run(self._reserve, context, tool, amounts)
+        money = _micro(cost)
+        if money is None:
+            raise ToolError(f"{tool!r} estimates that it costs {cost}, which is no amount of money")
+        amounts = {"calls": 1, "seconds": 0, "bytes": 0, "tokens": 0, "money": money}
+        return await self._tables.run(self._reserve, context, tool, amounts, seconds)
 
-    def _reserve(self, context: JobContext, tool: str, amounts: Mapping[str, int]) -> Reservation:
+    def _reserve(
+        self, context: JobContext, tool: str, amounts: Mapping[str, int], seconds: float
+    ) -> Reservation:
         accounts = list(self._accounts(context))
+        names = tuple(name for name, _ in accounts)
+        now = self._clock.now()
         with self._tables.transaction() as transaction:
+            self._book_the_dead(transaction, now)
             for name, budget in accounts:
                 for account in self._state(transaction, name, budget):
                     wanted = amounts[account.dimension]
@@ -77,33 +107,56 @@ class Budgets:
                     full = taken >= account.limit if wanted == 0 else taken + wanted > account.limit
                     if full:
                         raise self._exceeded(account, tool, wanted)
-            for name, _ in accounts:
-                for dimension, amount in amounts.items():
-                    if amount:
-                        _add(transaction, name, dimension, 0, amount)
-        return Reservation(tuple(name for name, _ in accounts), dict(amounts))
+            made = Reservation("rs_" + secrets.token_hex(8), names, dict(amounts))
+            transaction.execute(
+                "INSERT INTO budgets_reservations (id, user_id, accounts, amounts, ends)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (
+                    made.id,
+                    context.user_id,
+                    json.dumps(names),
+                    json.dumps(made.amounts),
+                    now + seconds + GRACE,
+                ),
+            )
+            _move(transaction, made, reserved=1)
+        return made
 
-    async def settle(self, reservation: Reservation, outcome: CallOutcome) -> None:
-        """Replace what was held back by what was really used. A call that never ran is refunded."""
-        await self._tables.run(self._settle, reservation, outcome)
+    def _book_the_dead(self, transaction: Transaction, now: float) -> None:
+        """A call that was killed may have used what it held back: it is booked, not given back."""
+        rows = transaction.query(
+            "SELECT id, accounts, amounts FROM budgets_reservations WHERE ends <= ?", (now,)
+        )
+        for row in rows:
+            dead = Reservation(
+                row["id"], tuple(json.loads(row["accounts"])), json.loads(row["amounts"])
+            )
+            _move(transaction, dead, reserved=-1, used=dead.amounts)
+            transaction.execute("DELETE FROM budgets_reservations WHERE id = ?", (dead.id,))
 
-    def _settle(self, reservation: Reservation, outcome: CallOutcome) -> None:
-        used = dict.fromkeys(DIMENSIONS, 0) if _never_ran(outcome) else _used(outcome)
+    async def settle(self, reservation: Reservation, outcome: CallOutcome, *, began: bool) -> None:
+        """Replace what was held back by what was really used. A call that never began is refunded."""
+        used = _used(outcome, reservation.amounts) if began else {}
+        await self._tables.run(self._replace, reservation, used)
+
+    def cancel(self, reservation: Reservation, *, began: bool) -> None:
+        """Settle a call that was cancelled; one that had begun may have used what it held back."""
+        self._replace(reservation, reservation.amounts if began else {})
+
+    def _replace(self, reservation: Reservation, used: Mapping[str, int]) -> None:
         with self._tables.transaction() as transaction:
-            for name in reservation.accounts:
-                for dimension in DIMENSIONS:
-                    held = reservation.amounts[dimension]
-                    if held or used[dimension]:
-                        _add(transaction, name, dimension, used[dimension], -held)
-
-    def refund(self, reservation: Reservation) -> None:
-        """Give back what was held for a call that was cancelled; the call itself stays counted."""
-        with self._tables.transaction() as transaction:
-            for name in reservation.accounts:
-                for dimension, held in reservation.amounts.items():
-                    if held:
-                        used = held if dimension == "calls" else 0
-                        _add(transaction, name, dimension, used, -held)
+            held = transaction.execute(
+                "DELETE FROM budgets_reservations WHERE id = ?", (reservation.id,)
+            )
+            if held:
+                _move(transaction, reservation, reserved=-1, used=used)
+                return
+            # It was taken for dead and booked; what it used after all takes the place of that.
+            late = {
+                dimension: used.get(dimension, 0) - reservation.amounts.get(dimension, 0)
+                for dimension in DIMENSIONS
+            }
+            _move(transaction, reservation, reserved=0, used=late)
 
     def list(self, context: JobContext) -> Sequence[Account]:
         """The accounts that a caller's calls are booked in."""
@@ -165,35 +218,57 @@ class Budgets:
 
 def _limit(budget: Budget, dimension: str) -> int | None:
     limit = getattr(budget, dimension)
-    if limit is None:
+    if limit is None or dimension not in ("money", "seconds"):
+        return limit if limit is None else int(limit)
+    return _micro(limit)
+
+
+def _micro(amount: Decimal | float | None) -> int | None:
+    """Whole millionths; None for what is no amount: negative, NaN, infinite."""
+    if amount is None:
+        return 0
+    exact = Decimal(str(amount))
+    if not exact.is_finite() or exact < 0:
         return None
-    return _micro(limit) if dimension in ("money", "seconds") else int(limit)
-
-
-def _micro(amount: Decimal | float | None) -> int:
-    return 0 if amount is None else int((Decimal(str(amount)) * MICRO).to_integral_value())
+    return min(int((min(exact, Decimal(MOST)) * MICRO).to_integral_value()), MOST)
 
 
 def _shown(dimension: str, amount: int) -> str:
     return str(Decimal(amount) / MICRO) if dimension in ("money", "seconds") else str(amount)
 
 
-def _never_ran(outcome: CallOutcome) -> bool:
-    kinds = ("rate_limited", "not_authorized", "approval_required", "domain_unavailable")
-    return outcome.error is not None and outcome.error.kind in kinds
-
-
-def _used(outcome: CallOutcome) -> dict[str, int]:
+def _used(outcome: CallOutcome, estimate: Mapping[str, int]) -> dict[str, int]:
     output = outcome.output or outcome.partial
     text = "" if output is None else json.dumps(output.result, default=str, ensure_ascii=False)
     tokens = 0 if output is None else output.meta.get("tokens", 0)
+    money = _micro(None if output is None else output.cost)
+    unknown = outcome.error is not None and outcome.error.kind == "timeout" and not money
+    # What nobody knows, or what is said and cannot be, is as much as was held back for it.
+    if money is None or unknown:
+        money = estimate["money"]
     return {
         "calls": 1,
-        "seconds": _micro(outcome.duration.total_seconds()),
+        "seconds": _micro(outcome.duration.total_seconds()) or 0,
         "bytes": len(text.encode("utf-8", "surrogatepass")),
-        "tokens": tokens if isinstance(tokens, int) else 0,
-        "money": _micro(output.cost if output is not None else None),
+        "tokens": tokens if type(tokens) is int and 0 <= tokens < MOST else 0,
+        "money": money,
     }
+
+
+def _move(
+    transaction: Transaction,
+    reservation: Reservation,
+    *,
+    reserved: int,
+    used: Mapping[str, int] | None = None,
+) -> None:
+    """Add to what the accounts of a reservation hold back, and to what is used in them."""
+    for name in reservation.accounts:
+        for dimension in DIMENSIONS:
+            held = reserved * reservation.amounts.get(dimension, 0)
+            gone = (used or {}).get(dimension, 0)
+            if held or gone:
+                _add(transaction, name, dimension, gone, held)
 
 
 def _add(transaction: Transaction, account: str, dimension: str, used: int, reserved: int) -> None:
@@ -201,5 +276,5 @@ def _add(transaction: Transaction, account: str, dimension: str, used: int, rese
         "INSERT INTO budgets_accounts (account, dimension, used, reserved) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (account, dimension) DO UPDATE SET used = budgets_accounts.used + ?,"
         " reserved = budgets_accounts.reserved + ?",
-        (account, dimension, used, max(reserved, 0), used, reserved),
+        (account, dimension, used, reserved, used, reserved),
     )

@@ -1,52 +1,38 @@
-"""Remember answers: single-use grants by digest, patterns for a session or for good, pending requests."""
+"""Remember answers for a session or for good: by user, project, tool, definition and pattern.
+
+A grant covers the pattern that was shown and nothing else, in the mode it was given in and more
+permissive ones. Answers for one call are in `pending`.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+import secrets
+from collections.abc import Collection, Sequence
+from typing import Final, Literal
 
 import attrs
 
-from hardpoint.context import JobContext
 from hardpoint.errors import HardpointError
-from hardpoint.interfaces import ApprovalRequest, Clock
-from hardpoint.store import Store
+from hardpoint.interfaces import ApprovalRequest
+from hardpoint.policy.pending import MIGRATIONS, VALID_SECONDS, PendingApproval, Queue
+from hardpoint.store import Transaction
 
-VALID_SECONDS: Final = 3600.0
-# A grant given in a mode counts in that mode and in more permissive ones only.
+__all__ = [
+    "MIGRATIONS",
+    "VALID_SECONDS",
+    "Grant",
+    "PendingApproval",
+    "StoredGrants",
+    "strictest_mode",
+]
+
+Scope = Literal["session", "always"]
+
 _STRICTNESS: Final = {"auto": 0, "default": 1, "locked": 2, "plan": 3}
 
-_MIGRATIONS: Final = (
-    """CREATE TABLE approvals_pending (
-        id TEXT NOT NULL PRIMARY KEY, digest TEXT NOT NULL, user_id TEXT NOT NULL,
-        session_id TEXT NOT NULL, tool TEXT NOT NULL, request TEXT NOT NULL,
-        created REAL NOT NULL, state TEXT NOT NULL, answered_by TEXT, message TEXT,
-        answered REAL
-    )""",
-    "CREATE INDEX approvals_pending_digest ON approvals_pending (digest, state)",
-    """CREATE TABLE approvals_grants (
-        id TEXT NOT NULL PRIMARY KEY, scope TEXT NOT NULL, user_id TEXT NOT NULL,
-        session_id TEXT, project TEXT NOT NULL, tool TEXT NOT NULL, definition TEXT NOT NULL,
-        pattern TEXT NOT NULL, mode TEXT NOT NULL, created REAL NOT NULL
-    )""",
-    "CREATE INDEX approvals_grants_tool ON approvals_grants (user_id, tool)",
-)
 
-
-@attrs.frozen
-class PendingApproval:
-    """A request that waits for an answer, or has one that was not used yet."""
-
-    id: str
-    tool: str
-    user_id: str
-    session_id: str
-    state: Literal["pending", "approved", "denied", "used"]
-    request: dict[str, Any]
-    created: float
-    answered_by: str | None = None
-    message: str | None = None
+def strictest_mode(modes: Collection[str]) -> str:
+    return max(modes, key=_STRICTNESS.__getitem__)
 
 
 @attrs.frozen
@@ -54,7 +40,7 @@ class Grant:
     """An answer that is remembered."""
 
     id: str
-    scope: Literal["session", "always"]
+    scope: Scope
     user_id: str
     session_id: str | None
     project: str
@@ -64,58 +50,94 @@ class Grant:
     created: float
 
 
-class StoredGrants:
+class CallerApprovals:
+    """What a running call sees of its user's requests: it looks, and cannot answer."""
+
+    def __init__(self, grants: StoredGrants, user_id: str) -> None:
+        self._grants = grants
+        self._user_id = user_id
+
+    def list(self) -> Sequence[PendingApproval]:
+        """What waits, oldest first."""
+        return self._grants.pending(self._user_id)
+
+    def get(self, approval_id: str) -> PendingApproval | None:
+        """One request, whatever became of it."""
+        found = self._grants.get(approval_id)
+        return found if found is not None and found.user_id == self._user_id else None
+
+
+class StoredGrants(Queue):
     """Grants and pending requests in the store, shared by all processes on it."""
 
-    def __init__(self, store: Store, clock: Clock, *, valid_seconds: float = VALID_SECONDS) -> None:
-        self._tables = store.namespace("approvals", _MIGRATIONS, durable=True)
-        self._clock = clock
-        self._valid = valid_seconds
+    def of(self, user_id: str) -> CallerApprovals:
+        return CallerApprovals(self, user_id)
 
-    # patterns ----------------------------------------------------------------------------------
-
-    def covers(
-        self, tool: str, definition_hash: str, pattern: str, mode: str, context: JobContext
-    ) -> bool:
-        """Whether an earlier `session` or `always` answer covers a call."""
+    def covers(self, request: ApprovalRequest) -> str | None:
+        """The id of the grant that covers a call, or None."""
+        if request.pattern is None:
+            return None
         rows = self._tables.query(
-            "SELECT scope, session_id, mode FROM approvals_grants WHERE user_id = ? AND tool = ?"
-            " AND definition = ? AND pattern = ? AND project = ?",
-            (context.user_id, tool, definition_hash, pattern, context.project or ""),
-        )
-        return any(
-            (row["scope"] == "always" or row["session_id"] == context.session_id)
-            and _STRICTNESS[row["mode"]] >= _STRICTNESS[mode]
-            for row in rows
-        )
-
-    def remember(
-        self,
-        scope: Literal["session", "always"],
-        tool: str,
-        definition_hash: str,
-        pattern: str,
-        mode: str,
-        context: JobContext,
-    ) -> None:
-        """Keep an answer; it is on disk when this returns."""
-        import secrets
-
-        self._tables.execute(
-            "INSERT INTO approvals_grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "SELECT id, scope, session_id, mode FROM approvals_grants WHERE user_id = ?"
+            " AND tool = ? AND definition = ? AND pattern = ? AND project = ?",
             (
-                "gr_" + secrets.token_hex(6),
+                request.user_id,
+                request.tool,
+                request.definition_hash,
+                request.pattern,
+                request.place,
+            ),
+        )
+        for row in rows:
+            holds = row["scope"] == "always" or row["session_id"] == request.session_id
+            if holds and _STRICTNESS[row["mode"]] >= _STRICTNESS[request.mode]:
+                return str(row["id"])
+        return None
+
+    def remember(self, scope: Scope, request: ApprovalRequest) -> str:
+        """Keep an answer; it is on disk when this returns. The grant's id."""
+        with self._tables.transaction() as transaction:
+            return self._remember(transaction, scope, request)
+
+    def _remember(self, transaction: Transaction, scope: Scope, request: ApprovalRequest) -> str:
+        grant_id = "gr_" + secrets.token_hex(6)
+        transaction.execute(
+            "INSERT INTO approvals_grants (id, scope, user_id, session_id, project, tool,"
+            " definition, pattern, mode, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                grant_id,
                 scope,
-                context.user_id,
-                context.session_id if scope == "session" else None,
-                context.project or "",
-                tool,
-                definition_hash,
-                pattern,
-                mode,
+                request.user_id,
+                request.session_id if scope == "session" else None,
+                request.place,
+                request.tool,
+                request.definition_hash,
+                request.pattern,
+                request.mode,
                 self._clock.now(),
             ),
         )
+        return grant_id
+
+    def answer_for(
+        self, approval_id: str, scope: Scope, *, by: str, message: str | None = None
+    ) -> str:
+        """Answer a pending request with yes, and remember it; the first answer wins.
+
+        Returns:
+            The grant's id.
+
+        Raises:
+            HardpointError: As for `answer`; or the call is one that is asked about every time.
+        """
+        with self._tables.transaction() as transaction:
+            answered = self._answer(transaction, approval_id, True, by, message)
+            request = answered.to_request()
+            if scope not in request.verdicts or request.pattern is None:
+                raise HardpointError(
+                    f"{request.tool!r} is asked about every time; only `yes` and `no` are answers"
+                )
+            return self._remember(transaction, scope, request)
 
     def list(self, user_id: str | None = None) -> Sequence[Grant]:
         """What is remembered, oldest first."""
@@ -126,133 +148,13 @@ class StoredGrants:
         return [Grant(**row) for row in rows if user_id in (None, row["user_id"])]
 
     def revoke(self, grant_id: str) -> bool:
-        """Forget an answer; False when there is none of this id."""
-        return self._tables.execute("DELETE FROM approvals_grants WHERE id = ?", (grant_id,)) == 1
-
-    # pending -----------------------------------------------------------------------------------
-
-    def park(self, request: ApprovalRequest) -> str:
-        """Keep a request until somebody answers it; the same call again keeps its first id."""
-        shown = attrs.asdict(request, value_serializer=_plain)
-        now = self._clock.now()
+        """Forget a remembered answer, or one to a single call; False when there is none."""
         with self._tables.transaction() as transaction:
-            waiting = transaction.query(
-                "SELECT id FROM approvals_pending WHERE digest = ? AND session_id = ?"
-                " AND state = 'pending' AND created > ? LIMIT 1",
-                (request.digest, request.session_id, now - self._valid),
-            )
-            if waiting:
-                return str(waiting[0]["id"])
-            transaction.execute(
-                "INSERT INTO approvals_pending (id, digest, user_id, session_id, tool, request,"
-                " created, state) VALUES (?, ?, ?, ?, ?, ?, ?, 'pending')",
-                (
-                    request.id,
-                    request.digest,
-                    request.user_id,
-                    request.session_id,
-                    request.tool,
-                    json.dumps(shown, default=str),
-                    now,
-                ),
-            )
-        return request.id
-
-    def refused(self, digest: str, context: JobContext) -> PendingApproval | None:
-        """The latest answer to exactly this call, where it was no and is still valid."""
-        rows = self._tables.query(
-            "SELECT id, tool, user_id, session_id, state, request, created, answered_by, message"
-            " FROM approvals_pending WHERE digest = ? AND user_id = ? AND answered > ?"
-            " ORDER BY answered DESC LIMIT 1",
-            (digest, context.user_id, self._clock.now() - self._valid),
-        )
-        return _pending(rows[0]) if rows and rows[0]["state"] == "denied" else None
-
-    def pending(
-        self, user_id: str | None = None, *, state: str = "pending"
-    ) -> Sequence[PendingApproval]:
-        """Requests in one state that are still valid, oldest first."""
-        rows = self._tables.query(
-            "SELECT id, tool, user_id, session_id, state, request, created, answered_by, message"
-            " FROM approvals_pending WHERE state = ? AND created > ? ORDER BY created, id",
-            (state, self._clock.now() - self._valid),
-        )
-        return [_pending(row) for row in rows if user_id in (None, row["user_id"])]
-
-    def get(self, approval_id: str) -> PendingApproval | None:
-        rows = self._tables.query(
-            "SELECT id, tool, user_id, session_id, state, request, created, answered_by, message"
-            " FROM approvals_pending WHERE id = ?",
-            (approval_id,),
-        )
-        return _pending(rows[0]) if rows else None
-
-    def prune(self) -> int:
-        """Delete requests that nobody can answer or use any more; how many."""
-        oldest = self._clock.now() - self._valid
-        return self._tables.execute(
-            "DELETE FROM approvals_pending WHERE created <= ? AND COALESCE(answered, 0) <= ?",
-            (oldest, oldest),
-        )
-
-    def answer(
-        self, approval_id: str, approve: bool, *, by: str, message: str | None = None
-    ) -> None:
-        """Answer a pending request; the first answer wins.
-
-        Raises:
-            HardpointError: There is no such request, it is too old, or it was answered already.
-        """
-        now = self._clock.now()
-        changed = self._tables.execute(
-            "UPDATE approvals_pending SET state = ?, answered_by = ?, message = ?, answered = ?"
-            " WHERE id = ? AND state = 'pending' AND created > ?",
-            (
-                "approved" if approve else "denied",
-                by,
-                message,
-                now,
-                approval_id,
-                now - self._valid,
-            ),
-        )
-        if changed == 1:
-            return
-        known = self.get(approval_id)
-        if known is None:
-            raise HardpointError(
-                f"no approval {approval_id!r}", hint="`hardpoint approvals list` shows them"
-            )
-        if known.state == "pending":
-            raise HardpointError(f"approval {approval_id!r} is too old; call the tool again")
-        raise HardpointError(f"approval {approval_id!r} was already {known.state}")
-
-    def use(self, digest: str, context: JobContext) -> bool:
-        """Use up one approved request for exactly this call; False when there is none."""
-        oldest = self._clock.now() - self._valid
-        wanted = "AND id = ?" if context.approval else ""
-        extra = (context.approval,) if context.approval else ()
-        with self._tables.transaction() as transaction:
-            rows = transaction.query(
-                "SELECT id FROM approvals_pending WHERE digest = ? AND user_id = ?"
-                f" AND state = 'approved' AND answered > ? {wanted} ORDER BY answered LIMIT 1",
-                (digest, context.user_id, oldest, *extra),
-            )
-            if not rows:
-                return False
             return (
-                transaction.execute(
-                    "UPDATE approvals_pending SET state = 'used'"
-                    " WHERE id = ? AND state = 'approved'",
-                    (rows[0]["id"],),
+                transaction.execute("DELETE FROM approvals_grants WHERE id = ?", (grant_id,))
+                + transaction.execute(
+                    "DELETE FROM approvals_pending WHERE id = ?"
+                    " AND state IN ('approved', 'denied')",
+                    (grant_id,),
                 )
-                == 1
-            )
-
-
-def _plain(_: Any, __: Any, value: Any) -> Any:
-    return sorted(value) if isinstance(value, frozenset) else value
-
-
-def _pending(row: dict[str, Any]) -> PendingApproval:
-    return PendingApproval(**{**row, "request": json.loads(row["request"])})
+            ) == 1

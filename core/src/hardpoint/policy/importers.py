@@ -84,7 +84,7 @@ def _claude(text: str) -> Found:
     permissions = json.loads(text).get("permissions", {})
     for word in ("allow", "ask", "deny"):
         for spec in permissions.get(word, []):
-            yield from _claude_rule(word, spec)  # type: ignore[arg-type]
+            yield from _claude_rule(word, spec)
     mode = permissions.get("defaultMode")
     if mode is not None:
         yield f"defaultMode {mode!r}: set [policy] mode, or the caller's mode"

@@ -6,6 +6,8 @@ No user ever gets another user's.
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +17,10 @@ from hardpoint.config import Config
 from hardpoint.errors import ConfigError, NotAuthorized
 from hardpoint.interfaces.secrets import SYSTEM, SecretStore
 
+logger = logging.getLogger(__name__)
+
 SYSTEM_PREFIX: Final = "system:"
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 Learn = Callable[[str, str], None]
 
 
@@ -38,6 +43,7 @@ class Secrets:
         self._stores = stores
         self._audit = audit
         self._learn = learn
+        self._learned: set[str] = set()
 
     @classmethod
     def from_config(
@@ -56,12 +62,39 @@ class Secrets:
         return cls(named, audit, learn)
 
     async def learn_all(self) -> None:
-        """Tell the leak scan every value of the system that the stores give without a person."""
+        """Tell the leak scan every value of the system, and of the users whom the stores can list."""
+        owners = {SYSTEM}
         for _, store in self._stores:
-            for name in await store.names(SYSTEM):
-                value = await store.get(SYSTEM, name)
+            owners.update(await store.owners())
+        for owner in sorted(owners):
+            await self._learn_owner(owner)
+
+    async def learn_user(self, user_id: str) -> None:
+        """Tell the leak scan a user's values, once; for stores that cannot list their users."""
+        if user_id in self._learned:
+            return
+        try:
+            await self._learn_owner(user_id)
+        except ConfigError as error:
+            # A store that cannot be opened now cannot give the value to anybody either.
+            self._learned.add(user_id)
+            logger.warning("the leak scan does not know the secrets of %s: %s", user_id, error)
+
+    def knows(self, user_id: str) -> bool:
+        """Whether `learn_user` would do nothing."""
+        return user_id in self._learned
+
+    async def _learn_owner(self, owner: str) -> None:
+        for _, store in self._stores:
+            for name in await store.names(owner):
+                value = await store.get(owner, name)
                 if value and self._learn is not None:
                     self._learn(name, value)
+        self._learned.add(owner)
+
+    def of(self, user_id: str) -> CallerSecrets:
+        """What a running call sees: the secrets of its user."""
+        return CallerSecrets(self, user_id)
 
     async def exists(self, name: str, user_id: str) -> bool:
         """Whether the user, or the system, really has a non-empty secret of this name."""
@@ -88,14 +121,24 @@ class Secrets:
         Raises:
             ConfigError: None can be, or the value is empty.
         """
-        if not value or not name or name.startswith(SYSTEM_PREFIX):
-            raise ConfigError("a secret needs a name and a value that is not empty")
+        if not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"{name!r} cannot name a secret: letters, digits, `_`, `-` and `.`, at most 128"
+            )
+        if not value.strip() or not owner:
+            raise ConfigError("a secret needs an owner, and a value that is not empty")
         for place, store in self._stores:
             if store.writable:
                 await store.set(owner, name.lower(), value)
                 if self._learn is not None:
                     self._learn(name.lower(), value)
                 return place
+            if await store.get(owner, name.lower()):
+                raise ConfigError(
+                    f"{place!r} has {name!r} already and is asked first, so a value that is kept"
+                    " elsewhere would not be used",
+                    hint=f"remove it from {place!r}, or change the order of [secrets] stores",
+                )
         raise ConfigError(
             f"no store can keep a secret: [secrets] stores is {[p for p, _ in self._stores]}",
             hint='add "keyring" or "file" to [secrets] stores',
@@ -168,6 +211,47 @@ class Secrets:
         return None
 
 
+class CallerSecrets:
+    """The secrets of one user as a running call sees them: no other user's, and no plain values.
+
+    A value reaches a server through `services.http(bindings)`. What cannot be injected is revealed,
+    and each reading is in the audit.
+    """
+
+    def __init__(self, secrets: Secrets, user_id: str) -> None:
+        self._secrets = secrets
+        self._user_id = user_id
+
+    async def exists(self, name: str, user_id: str | None = None) -> bool:
+        """Whether the caller, or the system, has a secret of this name."""
+        return await self._secrets.exists(name, self._own(user_id))
+
+    async def names(self, user_id: str | None = None) -> Sequence[str]:
+        """The names that the caller has, sorted."""
+        return await self._secrets.names(self._own(user_id))
+
+    async def providers(self, user_id: str | None = None) -> Sequence[tuple[str, str]]:
+        """The names that the caller has, each with the store that gives it."""
+        return await self._secrets.providers(self._own(user_id))
+
+    async def delete(self, name: str, user_id: str | None = None) -> bool:
+        """Remove a secret of the caller; False when there was none."""
+        return await self._secrets.delete(self._own(user_id), name)
+
+    async def reveal(self, reference: str, user_id: str | None, reason: str) -> str:
+        """The value, for what cannot be injected; the reading is in the audit.
+
+        Raises:
+            NotAuthorized: There is none, it is another user's, or it cannot be written down.
+        """
+        return await self._secrets.reveal(reference, self._own(user_id), reason)
+
+    def _own(self, user_id: str | None) -> str:
+        if user_id not in (None, self._user_id):
+            raise NotAuthorized(f"a call of {self._user_id!r} has no secrets of {user_id!r}")
+        return self._user_id
+
+
 def references_in(value: Any) -> frozenset[str]:
     """The secrets that a plugin's settings refer to, at any depth."""
     from hardpoint.net import Binding
@@ -191,9 +275,10 @@ def _open(name: str, config: Config, plugins: Mapping[str, SecretStore]) -> Secr
 
         return EnvironmentStore()
     if name == "keyring":
+        from hardpoint.folders import folder
         from hardpoint.secrets.keyring import KeyringStore
 
-        return KeyringStore()
+        return KeyringStore(lock=folder("data") / "keyring.lock")
     if name == "file":
         from hardpoint.folders import folder
         from hardpoint.secrets.file import EncryptedFileStore

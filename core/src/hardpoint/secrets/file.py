@@ -1,4 +1,4 @@
-"""Secrets in one encrypted file: ChaCha20-Poly1305 (RFC 8439), a key from the keyring or a passphrase."""
+"""Secrets in one encrypted file: ChaCha20-Poly1305 (RFC 8439), key from keyring or passphrase."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any, Final, Literal
 
 from hardpoint.errors import ConfigError
 from hardpoint.interfaces.secrets import SecretStore
+from hardpoint.secrets.locking import locked
+from hardpoint.store.private import open_private
 from hardpoint.threads import run_blocking
 
 PASSPHRASE_VARIABLE: Final = "HARDPOINT_PASSPHRASE"
@@ -48,7 +50,8 @@ class EncryptedFileStore(SecretStore):
         self._source = key
         self._environ = os.environ if environ is None else environ
         self._keyring = keyring
-        self._key: bytes | None = None
+        # By what it was proved with: a file that was made anew has another salt.
+        self._keys: dict[str, bytes] = {}
 
     async def get(self, owner: str, name: str) -> str | None:
         found: str | None = await run_blocking(lambda: self._get(owner, name.lower()))
@@ -76,42 +79,46 @@ class EncryptedFileStore(SecretStore):
     def _get(self, owner: str, name: str) -> str | None:
         document = self._read()
         sealed = document["entries"].get(owner, {}).get(name)
-        return None if sealed is None else self._open(document, owner, name, sealed).decode()
+        if sealed is None:
+            return None
+        return self._unseal(self._key_of(document), owner, name, sealed).decode()
+
+    async def owners(self) -> Sequence[str]:
+        return sorted((await run_blocking(self._read))["entries"])
 
     # the file ----------------------------------------------------------------------------------
 
     def _read(self) -> dict[str, Any]:
         try:
-            document: dict[str, Any] = json.loads(self._path.read_text("utf-8"))
+            with os.fdopen(open_private(self._path, os.O_RDONLY), encoding="utf-8") as file:
+                document: Any = json.load(file)
         except FileNotFoundError:
             return {"version": 1, "salt": _text(randomness.token_bytes(16)), "entries": {}}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"{self._path}: cannot be read: {error}") from error
-        if document.get("version") != 1 or not isinstance(document.get("entries"), dict):
+        if not _is_document(document):
             raise ConfigError(f"{self._path}: is not a file of secrets that this version reads")
-        return document
+        found: dict[str, Any] = document
+        return found
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
         """The document, alone among all processes, written back in one step."""
-        from hardpoint.store.private import make_private_folder
-
-        make_private_folder(self._path.parent)
-        with _lock(self._path.with_suffix(".lock")):
+        with locked(self._path.with_suffix(".lock")):
+            for left_over in self._path.parent.glob(f"{self._path.stem}.*.new"):
+                left_over.unlink(missing_ok=True)  # of a process that was killed
             document = self._read()
             if "check" not in document:
                 document["check"] = self._seal(document, "", "", _CHECK)
             yield document
-            fresh = self._path.with_suffix(f".{os.getpid()}.new")
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-                    json.dump(document, out)
-                    out.flush()
-                    os.fsync(out.fileno())
-                os.replace(fresh, self._path)
-            finally:
-                fresh.unlink(missing_ok=True)
+            fresh = self._path.with_suffix(f".{randomness.token_hex(6)}.new")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with os.fdopen(open_private(fresh, flags), "w", encoding="utf-8") as out:
+                json.dump(document, out)
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(fresh, self._path)
+            _sync_folder(self._path.parent)
 
     # sealing -----------------------------------------------------------------------------------
 
@@ -122,32 +129,28 @@ class EncryptedFileStore(SecretStore):
         cipher = ChaCha20Poly1305(self._key_of(document))
         return _text(nonce + cipher.encrypt(nonce, value, _bound(owner, name)))
 
-    def _open(self, document: dict[str, Any], owner: str, name: str, sealed: str) -> bytes:
+    def _unseal(self, key: bytes, owner: str, name: str, sealed: str) -> bytes:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-        raw = base64.b64decode(sealed)
         try:
-            return ChaCha20Poly1305(self._key_of(document)).decrypt(
-                raw[:12], raw[12:], _bound(owner, name)
-            )
-        except InvalidTag as error:
+            raw = base64.b64decode(sealed, validate=True)
+            return ChaCha20Poly1305(key).decrypt(raw[:12], raw[12:], _bound(owner, name))
+        except (InvalidTag, ValueError) as error:
             raise ConfigError(
-                f"{self._path}: cannot be decrypted: the key is another one, or the file was changed"
+                f"{self._path}: cannot be decrypted: the key or passphrase is another one, or the"
+                " file was changed"
             ) from error
 
     def _key_of(self, document: Mapping[str, Any]) -> bytes:
-        if self._key is None:
+        proof = f"{document['salt']} {document.get('check', '')}"
+        if proof not in self._keys:
             salt = base64.b64decode(document["salt"])
             made = self._from_keyring() if self._source == "keyring" else self._derived(salt)
-            self._key = made
             if "check" in document:
-                try:
-                    self._open(dict(document), "", "", document["check"])
-                except ConfigError:
-                    self._key = None
-                    raise
-        return self._key
+                self._unseal(made, "", "", document["check"])
+            self._keys = {proof: made}
+        return self._keys[proof]
 
     def _derived(self, salt: bytes) -> bytes:
         from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
@@ -156,16 +159,19 @@ class EncryptedFileStore(SecretStore):
         return Scrypt(salt=salt, length=32, **_SCRYPT).derive(passphrase.encode())
 
     def _from_keyring(self) -> bytes:
-        from hardpoint.secrets.keyring import SERVICE, _system_keyring
+        from hardpoint.secrets.keyring import SERVICE, system_keyring
 
-        keyring = self._keyring or _system_keyring()
+        keyring = self._keyring or system_keyring()
         entry = f"key of {self._path}"
-        known = keyring.get_password(SERVICE, entry)
+        try:
+            known = keyring.get_password(SERVICE, entry)
+            if known is None and not self._path.exists():
+                known = _text(randomness.token_bytes(32))
+                keyring.set_password(SERVICE, entry, known)
+        except Exception as error:  # keyrings raise what their systems raise
+            raise ConfigError(f"the keyring cannot be used: {error}") from error
         if known is None:
-            if self._path.exists():
-                raise ConfigError(f"{self._path}: its key is not in this machine's keyring")
-            known = _text(randomness.token_bytes(32))
-            keyring.set_password(SERVICE, entry, known)
+            raise ConfigError(f"{self._path}: its key is not in this machine's keyring")
         return base64.b64decode(known)
 
 
@@ -192,14 +198,27 @@ def _ask_passphrase(path: Path) -> str:
     return entered
 
 
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if os.name == "posix":
-            import fcntl
+def _is_document(document: Any) -> bool:
+    return (
+        isinstance(document, dict)
+        and document.get("version") == 1
+        and isinstance(document.get("salt"), str)
+        and isinstance(document.get("entries"), dict)
+        # Without it a wrong passphrase would be taken for the right one.
+        and ("check" in document or not document["entries"])
+        and all(
+            isinstance(named, dict) and all(isinstance(sealed, str) for sealed in named.values())
+            for named in document["entries"].values()
+        )
+    )
 
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last through the loss of power, where folders can be synced."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from hardpoint.errors import ConfigError
 from hardpoint.interfaces.secrets import SecretStore
@@ -20,40 +23,44 @@ _NAMES: Final = "hardpoint names"
 class KeyringStore(SecretStore):
     """One entry a secret, under the service `hardpoint` and the user `OWNER/NAME`."""
 
-    def __init__(self, backend: Any = None) -> None:
+    def __init__(self, backend: Any = None, *, lock: Path | None = None) -> None:
         """Use a keyring.
 
         Args:
             backend: A `keyring` backend; the operating system's when absent.
+            lock: A file that processes lock while they change the list of names.
 
         Raises:
             ConfigError: The package `keyring`, or a keyring, is not there.
         """
-        self._backend = backend if backend is not None else _system_keyring()
+        self._backend = backend if backend is not None else system_keyring()
+        self._lock = lock
 
     async def get(self, owner: str, name: str) -> str | None:
-        return await self._call(
-            lambda: self._backend.get_password(SERVICE, f"{owner}/{name.lower()}")
-        )
+        return await self._call(lambda: self._backend.get_password(SERVICE, _entry(owner, name)))
 
     async def names(self, owner: str) -> Sequence[str]:
         return await self._call(lambda: self._names(owner))
 
     async def set(self, owner: str, name: str, value: str) -> None:
         def work() -> None:
-            self._backend.set_password(SERVICE, f"{owner}/{name.lower()}", value)
-            self._keep_names(owner, {*self._names(owner), name.lower()})
+            with self._alone():
+                # The name first: a secret that is not listed would never be scanned for.
+                self._keep_names(owner, {*self._names(owner), name.lower()})
+                self._backend.set_password(SERVICE, _entry(owner, name), value)
 
         await self._call(work)
 
     async def delete(self, owner: str, name: str) -> bool:
         def work() -> bool:
-            known = set(self._names(owner))
-            if name.lower() not in known:
-                return False
-            self._backend.delete_password(SERVICE, f"{owner}/{name.lower()}")
-            self._keep_names(owner, known - {name.lower()})
-            return True
+            with self._alone():
+                known = set(self._names(owner))
+                there = self._backend.get_password(SERVICE, _entry(owner, name)) is not None
+                if there:
+                    self._backend.delete_password(SERVICE, _entry(owner, name))
+                if name.lower() in known:
+                    self._keep_names(owner, known - {name.lower()})
+                return there
 
         return await self._call(work)
 
@@ -61,8 +68,18 @@ class KeyringStore(SecretStore):
         text = self._backend.get_password(_NAMES, owner)
         return sorted(json.loads(text)) if text else []
 
-    def _keep_names(self, owner: str, names: set[str]) -> None:
+    def _keep_names(self, owner: str, names: Collection[str]) -> None:
         self._backend.set_password(_NAMES, owner, json.dumps(sorted(names)))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if self._lock is None:
+            yield
+            return
+        from hardpoint.secrets.locking import locked
+
+        with locked(self._lock):
+            yield
 
     async def _call(self, work: Callable[[], T]) -> T:
         try:
@@ -72,7 +89,17 @@ class KeyringStore(SecretStore):
         return found
 
 
-def _system_keyring() -> Any:
+def _entry(owner: str, name: str) -> str:
+    # Quoted, so that nobody is named into somebody else's entry: `a/b` and `c`, `a` and `b/c`.
+    return f"{quote(owner, safe='@.-_')}/{name.lower()}"
+
+
+def system_keyring() -> Any:
+    """The keyring of the operating system.
+
+    Raises:
+        ConfigError: The package `keyring`, or a keyring, is not there.
+    """
     try:
         import keyring
         from keyring.backends.fail import Keyring as NoKeyring
