@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,12 +24,15 @@ def files_with_an_adapter() -> list[str]:
 
 @pytest.mark.parametrize("name", files_with_an_adapter())
 def test_every_case_is_answered_rightly(name: str) -> None:
-    # A process of its own: the judge sets alarms and runs its own event loop.
+    # A process of its own: the judge sets alarms and runs its own event loop. Its two seconds for an
+    # answer are for a machine of one's own; here other checks, and their containers, run beside it.
+    patience = {**os.environ, "CASE_SECONDS": "20"}
     judged = subprocess.run(
         [sys.executable, CASES / "run.py", ADAPTERS, name, "--show", "1000"],
         capture_output=True,
         text=True,
         timeout=110,
+        env=patience,
         check=False,
     )
 

@@ -34,6 +34,7 @@ from hardpoint.interfaces.limits import LimitRequest, RateLimiterBackend
 from hardpoint.interfaces.output import AuditSink, OutputFilter
 from hardpoint.interfaces.secrets import SYSTEM, SecretStore
 from hardpoint.interfaces.toolsets import Toolset
+from hardpoint.parts import Provenance
 
 __all__ = [
     "SYSTEM",
@@ -65,6 +66,7 @@ __all__ = [
     "Message",
     "OutputFilter",
     "Pending",
+    "Provenance",
     "RateLimiterBackend",
     "Sandbox",
     "SecretStore",

@@ -17,8 +17,7 @@ from hardpoint import (
     ToolRateLimitConfig,
 )
 from hardpoint.errors import Issue
-from hardpoint.interfaces import Workspace
-from hardpoint.parts import Provenance
+from hardpoint.interfaces import Provenance, Workspace
 from hardpoint_builtin.memory.paths import (
     TARGETS,
     clean_path,
