@@ -44,14 +44,14 @@ class ApprovalRequirement(StrEnum):
 
     @property
     def rank(self) -> int:
-        return _RANKS[self.value]
+        return _RANKS[self]
 
     @property
     def is_required(self) -> bool:
         return self is not ApprovalRequirement.NEVER
 
 
-_RANKS = {"never": 0, "unless_auto_approved": 1, "always": 2}
+_RANKS: Final[Mapping[str, int]] = {"never": 0, "unless_auto_approved": 1, "always": 2}
 
 
 def strictest(requirements: Collection[ApprovalRequirement]) -> ApprovalRequirement:
@@ -60,7 +60,7 @@ def strictest(requirements: Collection[ApprovalRequirement]) -> ApprovalRequirem
 
 
 def _rank(requirement: ApprovalRequirement) -> int:
-    return _RANKS[requirement.value]
+    return _RANKS[requirement]
 
 
 class ToolDomain(StrEnum):
