@@ -82,7 +82,7 @@ async def test_what_cannot_be_started_is_an_error_of_the_caller(
 
 
 async def test_a_late_command_is_ended_and_keeps_what_it_said(kit: Any) -> None:
-    result = await kit.sh("echo before; trap '' TERM; sleep 100", seconds=0.3)
+    result = await kit.sh("echo before; trap '' TERM; sleep 100", seconds=1)
 
     assert (result.timed_out, result.cause, result.stdout) == (True, "timeout", b"before\n")
     assert result.exit_code is None
@@ -90,7 +90,7 @@ async def test_a_late_command_is_ended_and_keeps_what_it_said(kit: Any) -> None:
 
 async def test_a_late_command_may_tidy_up_first(kit: Any) -> None:
     result = await kit.sh(
-        "trap 'echo tidy; exit 0' TERM; echo x; while :; do sleep 0.01; done", seconds=0.5
+        "trap 'echo tidy; exit 0' TERM; echo x; while :; do sleep 0.01; done", seconds=2
     )
 
     assert result.timed_out

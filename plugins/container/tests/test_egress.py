@@ -85,7 +85,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
             pass
         finally:
-            writer.close()
+            writer.transport.abort()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
         made.port = server.sockets[0].getsockname()[1]

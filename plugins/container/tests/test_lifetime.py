@@ -117,7 +117,7 @@ async def test_a_killed_conmon_leaves_nothing_after_the_next_start(
     await kit.out("true")
     await kit.domain.engine.reap()
 
-    assert name not in containers()
+    assert await asyncio.to_thread(wait_until, lambda: name not in containers())
     assert await asyncio.to_thread(wait_until, lambda: container_processes(name) == [])
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -32,6 +30,8 @@ class SandboxCheck(Check):
         self.config = config or ContainerConfig()
 
     async def run(self) -> Sequence[CheckResult]:
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="hardpoint-doctor-") as folder:
             ground = Path(folder).resolve()
             (ground / "workspace").mkdir()
@@ -123,6 +123,8 @@ async def network(inside: Inside) -> tuple[bool, str]:
     """Try a listener of this host, well-known addresses and the metadata service."""
     if inside.session.config.network == "open":
         return True, "open, as the configuration says"
+    import socket
+
     listener = socket.create_server(("0.0.0.0", 0))  # noqa: S104 - to be found, if anything can be
     try:
         port = listener.getsockname()[1]
@@ -141,6 +143,8 @@ async def network(inside: Inside) -> tuple[bool, str]:
 
 
 def _own_addresses() -> list[str]:
+    import socket
+
     try:
         return socket.gethostbyname_ex(socket.gethostname())[2]
     except OSError:

@@ -12,7 +12,6 @@ import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from importlib.resources import files
 from typing import Any, Final, Literal, Self, cast
 
 import attrs
@@ -356,6 +355,8 @@ def runner_arguments(expected: Mapping[str, Any]) -> list[str]:
 
     The sources travel as one argument, so that any image with Python will do.
     """
+    from importlib.resources import files
+
     package = files("hardpoint_container.inside")
     sources = {
         name: package.joinpath(f"{name}.py").read_text(encoding="utf-8")

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-GRACE = 0.5
-"""Seconds kept back from a call's time, so that a command ends with its output, not without."""
+LATE = 3.0
+"""Seconds after the end of a call's time in which a command that was ended may still say how."""
 
 
 @attrs.frozen
@@ -82,10 +82,9 @@ class ContainerDomain(ExecutionDomain):
         started = time.monotonic()
         timeout = invocation.timeout.total_seconds()
         try:
-            async with asyncio.timeout(timeout), self.session(invocation.context) as session:
-                sandbox = ContainerSandbox(
-                    session, started + timeout - GRACE, invocation.context.extra_env
-                )
+            async with asyncio.timeout(timeout + LATE), self.session(invocation.context) as session:
+                env = invocation.context.extra_env
+                sandbox = ContainerSandbox(session, started + timeout, env)
                 output = await invocation.execute(sandbox)
         except TimeoutError:
             raise ToolTimeout(timedelta(seconds=timeout)) from None

@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 HANDSHAKE: Final = 15.0
 ANSWER: Final = 300.0
+GOODBYE: Final = 1.0
 TUNNEL_IDLE: Final = 600.0
 CONNECTIONS: Final = 64
 
@@ -135,7 +136,7 @@ class EgressGate:
             pass  # the sandbox is being closed
         finally:
             self._tasks.discard(task)
-            writer.close()
+            await _end(writer)
 
     async def _serve(self, side: HttpSide) -> None:
         while (asked := await side.next_request()) is not None:
@@ -221,7 +222,7 @@ class EgressGate:
             writer.write(hello)
             await asyncio.gather(_pipe(side.reader, writer), _pipe(reader, side.writer))
         finally:
-            writer.close()
+            await _end(writer)
 
     def _note(self, method: str, address: str, verdict: str, why: str = "", **more: Any) -> None:
         fields = {"method": method, "address": address[:2000], "verdict": verdict, **more}
@@ -253,6 +254,16 @@ async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await writer.drain()
     if writer.can_write_eof():
         writer.write_eof()
+
+
+async def _end(writer: asyncio.StreamWriter) -> None:
+    """Close a connection; a peer that does not say goodbye is not waited for."""
+    writer.close()
+    try:
+        async with asyncio.timeout(GOODBYE):
+            await writer.wait_closed()
+    except (OSError, TimeoutError, asyncio.CancelledError):
+        writer.transport.abort()
 
 
 def _without_query(address: str) -> str:

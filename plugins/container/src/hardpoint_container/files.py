@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from hardpoint import ApprovalRequirement, Canonical, JobContext, ToolOutput, ToolRateLimitConfig
 from hardpoint.errors import InvalidParameters
 from hardpoint_container.paths import Operation
-from hardpoint_container.sandbox import Found, Window
 from hardpoint_container.tooling import (
     KIB,
     PathTool,
@@ -22,6 +21,9 @@ from hardpoint_container.tooling import (
     string,
     workspace_of,
 )
+
+if TYPE_CHECKING:
+    from hardpoint_container.sandbox import Found, Window
 
 READ_LINES: Final = 2000
 READ_BYTES: Final = 64 * KIB

@@ -269,7 +269,11 @@ class PodmanEngine(Engine):
         ]
         if dead:
             logger.warning("removing %d sandboxes of processes that are gone", len(dead))
-            await self.run("rm", "--force", "--time=0", "--ignore", *dead, check=False)
+            code, _, said = await self.run(
+                "rm", "--force", "--time=0", "--ignore", *dead, check=False
+            )
+            if code != 0:
+                logger.warning("removing left-over sandboxes: %s", said)
         return dead
 
 

@@ -6,13 +6,12 @@ import base64
 import json
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
 from hardpoint import ApprovalRequirement, JobContext, ToolOutput
 from hardpoint.errors import ExecutionFailed, InvalidParameters, ToolTimeout
-from hardpoint_container.client import Execution
 from hardpoint_container.globs import compile_glob
 from hardpoint_container.paths import Operation, is_sensitive
 from hardpoint_container.tooling import (
@@ -25,6 +24,9 @@ from hardpoint_container.tooling import (
     shown_name,
     string,
 )
+
+if TYPE_CHECKING:
+    from hardpoint_container.client import Execution
 
 HEAD_LIMIT: Final = 250
 GLOB_RESULTS: Final = 200

@@ -19,7 +19,6 @@ from hardpoint_container.client import (
     runner_arguments,
 )
 from hardpoint_container.config import ContainerConfig, size_in_bytes
-from hardpoint_container.egress_rules import proposals_file
 from hardpoint_container.engine import Engine, SandboxSpec, shortcomings
 from hardpoint_container.workspace import data_folder
 
@@ -157,6 +156,8 @@ class Session:
         if self.gate is not None:
             await self.gate.close()
             if self.config.egress.mode == "audit":
+                from hardpoint_container.egress_rules import proposals_file
+
                 self.gate.rules.keep_proposals(proposals_file(data_folder()))
 
 

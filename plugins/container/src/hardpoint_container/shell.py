@@ -16,7 +16,6 @@ from hardpoint import (
     ToolRateLimitConfig,
 )
 from hardpoint.errors import InvalidParameters, SandboxError, ToolTimeout
-from hardpoint_container.client import Execution
 from hardpoint_container.config import ContainerConfig, size_in_bytes
 from hardpoint_container.paths import resolve
 from hardpoint_container.tooling import (
@@ -31,6 +30,7 @@ from hardpoint_container.tooling import (
 
 if TYPE_CHECKING:
     from hardpoint import Effect
+    from hardpoint_container.client import Execution
 
 PREVIEW: Final = 64 * KIB
 """Longest output given back at once: its head and its tail."""

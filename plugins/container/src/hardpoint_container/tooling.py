@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from hardpoint import Canonical, JobContext, Subject, Tool, ToolDomain
 from hardpoint.errors import ExecutionFailed
 from hardpoint_container.paths import Operation, resolve
-from hardpoint_container.sandbox import ContainerSandbox
 
 if TYPE_CHECKING:
     from hardpoint import Effect
+    from hardpoint_container.sandbox import ContainerSandbox
 
 KIB = 1024
 
@@ -59,7 +59,7 @@ def sandbox_of(context: JobContext) -> ContainerSandbox:
     Raises:
         DomainUnavailable: The tool runs outside its domain.
     """
-    return cast(ContainerSandbox, context.sandbox)
+    return cast("ContainerSandbox", context.sandbox)
 
 
 def schema(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
