@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardpoint import JobContext, Runtime, Tool, ToolDefinition, ToolOutput, Toolset, hookimpl, tool
@@ -56,6 +56,7 @@ surfaces = st.builds(
 )
 
 
+@settings(deadline=None)  # each example waits for the disk
 @given(surfaces)
 def test_what_is_written_is_read_back(tmp_path_factory: Any, surface: Surface) -> None:
     path = tmp_path_factory.getbasetemp() / "round.lock"
