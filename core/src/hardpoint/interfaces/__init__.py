@@ -6,10 +6,12 @@ from hardpoint.interfaces.agents import (
     Delivery,
     EmbeddingProvider,
     JobExecutor,
+    JobRequest,
     JobWorker,
     LlmProvider,
     LlmReply,
     Message,
+    PlannedCall,
     Workspace,
 )
 from hardpoint.interfaces.approval import (
@@ -58,6 +60,7 @@ __all__ = [
     "Invocation",
     "JobContext",
     "JobExecutor",
+    "JobRequest",
     "JobWorker",
     "LimitRequest",
     "LlmProvider",
@@ -66,6 +69,7 @@ __all__ = [
     "Message",
     "OutputFilter",
     "Pending",
+    "PlannedCall",
     "Provenance",
     "RateLimiterBackend",
     "Sandbox",

@@ -84,6 +84,28 @@ class JobWorker(ABC):
         """Do the job; the returned JSON value is its result. Cancelled when the job is."""
 
 
+@attrs.frozen
+class PlannedCall:
+    """One tool call that a job will make."""
+
+    tool: str
+    params: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class JobRequest:
+    """What a job is to do: `calls` one after the other, or a worker with an `input`."""
+
+    title: str
+    description: str = ""
+    calls: Sequence[PlannedCall] = ()
+    worker: str | None = None
+    input: Any = None
+    """Any JSON value, for the worker."""
+    keep_going: bool = False
+    """Whether the calls after a failed one are made all the same."""
+
+
 class JobExecutor(ABC):
     """Decides where and when pending jobs run, and runs them there with `services.jobs`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -11,6 +11,9 @@ from typing import Any, Final, Literal
 import attrs
 
 from hardpoint.context import JobContext
+from hardpoint.interfaces import JobRequest, PlannedCall
+
+__all__ = ["Job", "JobEvent", "JobRequest", "PlannedCall", "Prompt"]
 
 State = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
 STATES: Final[tuple[State, ...]] = ("pending", "in_progress", "completed", "failed", "cancelled")
@@ -23,28 +26,6 @@ MAX_DEPTH: Final = 5
 """Jobs that start jobs that start jobs."""
 PREVIEW: Final = 500
 """Characters of a result that an event shows."""
-
-
-@attrs.frozen
-class PlannedCall:
-    """One tool call that a job will make."""
-
-    tool: str
-    params: Mapping[str, Any] = attrs.field(factory=dict)
-
-
-@attrs.frozen
-class JobRequest:
-    """What a job is to do: `calls` one after the other, or a worker with an `input`."""
-
-    title: str
-    description: str = ""
-    calls: Sequence[PlannedCall] = ()
-    worker: str | None = None
-    input: Any = None
-    """Any JSON value, for the worker."""
-    keep_going: bool = False
-    """Whether the calls after a failed one are made all the same."""
 
 
 @attrs.frozen

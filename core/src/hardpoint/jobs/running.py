@@ -51,20 +51,27 @@ class Running:
     # from the claim to the end -----------------------------------------------------------------
 
     async def run(self, worker: JobWorker | None, timeout: float) -> None:
-        """Do the work and write down how it ended. Cancelling this ends the job as `cancelled`."""
+        """Do the work and write down how it ended.
+
+        Cancelling this ends the job: as `cancelled` when somebody asked for that, as `failed` when
+        the process stops.
+        """
         state, result, error = "failed", None, None
         try:
             async with asyncio.timeout(timeout) as clock:
                 state, result, error = await self._work(worker)
         except asyncio.CancelledError:
-            await asyncio.shield(self._finish("cancelled", None, None))
+            await asyncio.shield(self._stopped())
             raise
         except LostLease:
             logger.warning("job %s is no longer this process's", self.job.id)
             return
         except TimeoutError as caught:
             kind = "timeout" if clock.expired() else "execution_failed"
-            error = {"kind": kind, "message": f"not done within {timeout:g} s: {caught}".rstrip(": ")}
+            error = {
+                "kind": kind,
+                "message": f"not done within {timeout:g} s: {caught}".rstrip(": "),
+            }
         except ToolError as caught:
             error = {"kind": caught.kind, "message": caught.message, "hint": caught.hint}
         except Exception as caught:  # a worker is foreign code
@@ -79,6 +86,14 @@ class Running:
             raise ToolError(f"no worker {self.job.worker!r} is registered here")
         result = await worker.run(self._told(), self._worker_context())
         return "completed", await self._storable(result), None
+
+    async def _stopped(self) -> None:
+        job = await self._run_sync(self.tables.get, self.job.id)
+        if job is not None and job.cancelling:
+            await self._finish("cancelled", None, None)
+            return
+        message = "the process that ran the job was stopped; its events say what was done"
+        await self._finish("failed", None, {"kind": "interrupted", "message": message})
 
     async def _finish(self, state: str, result: Any, error: Mapping[str, Any] | None) -> None:
         for report in self._reports:
@@ -221,7 +236,10 @@ class Running:
         if len(text) <= MAX_RESULT:
             return value
         ref = await self.core.services.results.save(
-            text, context=self.context, name=f"job-{self.job.id}.json", media_type="application/json"
+            text,
+            context=self.context,
+            name=f"job-{self.job.id}.json",
+            media_type="application/json",
         )
         return {"result_ref": ref, "size": len(text), "preview": text[:PREVIEW]}
 
@@ -278,7 +296,9 @@ def _word(outcome: CallOutcome) -> str:
 def _shown(outcome: CallOutcome) -> dict[str, Any]:
     told = outcome.to_json()
     kept = ("ok", "tool", "result", "error", "truncated", "result_ref", "warnings")
-    return {name: told[name] for name in kept if told.get(name) not in (None, [], False) or name == "ok"}
+    return {
+        name: told[name] for name in kept if told.get(name) not in (None, [], False) or name == "ok"
+    }
 
 
 def _summary(outcome: CallOutcome) -> dict[str, Any]:

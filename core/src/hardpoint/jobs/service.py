@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from hardpoint.calls import ToolCall
 from hardpoint.context import JobContext
-from hardpoint.errors import ConfigError, HardpointError, InvalidParameters, Issue, NotAuthorized
+from hardpoint.errors import (
+    ConfigError,
+    HardpointError,
+    InvalidParameters,
+    Issue,
+    NotAuthorized,
+    ToolError,
+)
 from hardpoint.interfaces import JobExecutor, JobWorker
 from hardpoint.jobs.executor import LocalExecutor
 from hardpoint.jobs.model import (
@@ -22,6 +30,7 @@ from hardpoint.jobs.model import (
     Job,
     JobEvent,
     JobRequest,
+    PlannedCall,
     Prompt,
     job_context,
     kept_context,
@@ -32,6 +41,7 @@ from hardpoint.jobs.tables import JobTables
 
 if TYPE_CHECKING:
     from hardpoint._core import Core
+    from hardpoint.policy.verdict import PolicyVerdict
 
 MAX_PENDING: Final = 10_000
 """Jobs of one user that may wait at one time."""
@@ -114,7 +124,7 @@ class Jobs:
             job = attrs.evolve(job, depth=parent.depth + 1)
             if job.depth > MAX_DEPTH:
                 raise NotAuthorized(f"jobs that start jobs may go {MAX_DEPTH} deep, not further")
-        await self._preview(job)
+        await self._refuse_denied(job)
         waiting = (await self._run(self.tables.counts, job.user_id)).get("pending", 0)
         if waiting >= MAX_PENDING:
             raise NotAuthorized(f"{waiting} jobs are waiting already; cancel some first")
@@ -130,7 +140,9 @@ class Jobs:
         if not title:
             raise _wrong("title", "some words", "a job needs a title")
         if len(title) > MAX_TITLE or len(description) > MAX_TEXT:
-            raise _wrong("title", f"at most {MAX_TITLE} characters", "title or description too long")
+            raise _wrong(
+                "title", f"at most {MAX_TITLE} characters", "title or description too long"
+            )
         if request.calls and request.worker is not None:
             raise _wrong("worker", "calls or a worker", "a job has calls or a worker, not both")
         if len(request.calls) > MAX_CALLS:
@@ -168,18 +180,37 @@ class Jobs:
         known = ", ".join(sorted(self.workers))
         if worker is None:
             several = f"name one of the workers {known}, or list" if known else "list"
-            raise _wrong("calls", "calls or a worker", f"what should the job do? {several} its calls")
+            raise _wrong(
+                "calls", "calls or a worker", f"what should the job do? {several} its calls"
+            )
         if worker not in self.workers and (self._runs_here or not self._shared):
             raise _wrong("worker", known or "no worker", f"there is no job worker {worker!r} here")
 
-    async def _preview(self, job: Job) -> None:
-        """Refuse at once what would be refused later."""
-        from hardpoint._call import preview
-        from hardpoint.calls import ToolCall
+    async def preview(
+        self, calls: Sequence[PlannedCall], context: JobContext
+    ) -> Sequence[PolicyVerdict]:
+        """What would be decided about each of these calls, made by this caller now.
 
+        Raises:
+            ToolError: One of them would fail before the policy is asked.
+        """
+        from hardpoint._call import preview
+
+        verdicts: list[PolicyVerdict] = []
+        for number, planned in enumerate(calls):
+            request = ToolCall(planned.tool, dict(planned.params))
+            try:
+                verdicts.append(await preview(self.core, request, context))
+            except ToolError as error:
+                error.args = (f"calls[{number}]: {error.message}",)
+                raise
+        return verdicts
+
+    async def _refuse_denied(self, job: Job) -> None:
+        """Refuse at once what would be refused later."""
         context = job_context(job, autonomous=self._settings.autonomous)
-        for number, planned in enumerate(job.calls):
-            verdict = await preview(self.core, ToolCall(planned.tool, dict(planned.params)), context)
+        verdicts = await self.preview(job.calls, context)
+        for number, (planned, verdict) in enumerate(zip(job.calls, verdicts, strict=True)):
             if verdict.decision == "allow":
                 continue
             what = "is denied" if verdict.decision == "deny" else "would ask, and a job cannot ask"

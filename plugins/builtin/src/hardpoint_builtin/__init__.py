@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from hardpoint_builtin.config import BuiltinConfig
     from hardpoint_builtin.echo import EchoTool
     from hardpoint_builtin.http import HttpTool
+    from hardpoint_builtin.jobs import (
+        CancelJobTool,
+        CreateJobTool,
+        JobEventsTool,
+        JobPromptTool,
+        JobStatusTool,
+        ListJobsTool,
+    )
     from hardpoint_builtin.json_tool import JsonTool
     from hardpoint_builtin.memory import (
         MemoryReadTool,
@@ -25,9 +33,15 @@ if TYPE_CHECKING:
 # Name to module.
 _EXPORTS = {
     "BuiltinConfig": "config",
+    "CancelJobTool": "jobs",
+    "CreateJobTool": "jobs",
     "EchoTool": "echo",
     "HttpTool": "http",
+    "JobEventsTool": "jobs",
+    "JobPromptTool": "jobs",
+    "JobStatusTool": "jobs",
     "JsonTool": "json_tool",
+    "ListJobsTool": "jobs",
     "MemoryReadTool": "memory",
     "MemorySearchTool": "memory",
     "MemoryTreeTool": "memory",
@@ -39,9 +53,15 @@ _EXPORTS = {
 
 __all__ = [
     "BuiltinConfig",
+    "CancelJobTool",
+    "CreateJobTool",
     "EchoTool",
     "HttpTool",
+    "JobEventsTool",
+    "JobPromptTool",
+    "JobStatusTool",
     "JsonTool",
+    "ListJobsTool",
     "MemoryReadTool",
     "MemorySearchTool",
     "MemoryTreeTool",
@@ -50,6 +70,7 @@ __all__ = [
     "TimeTool",
     "WebFetchTool",
     "builtin_tools",
+    "job_tools",
     "memory_tools",
 ]
 
@@ -65,6 +86,13 @@ def memory_tools(workspace: Workspace | None = None) -> list[Tool]:
     """The memory tools, over this workspace or the one that a plugin registered."""
     names = ("MemorySearchTool", "MemoryReadTool", "MemoryWriteTool", "MemoryTreeTool")
     return [_tool(name, workspace) for name in names]
+
+
+def job_tools(context_manager: Any = None, scheduler: Any = None) -> list[Tool]:
+    """The job tools, over these jobs (`runtime.jobs`) or those of the runtime that calls them."""
+    jobs = context_manager if context_manager is not None else scheduler
+    names = ("CreateJobTool", "ListJobsTool", "JobStatusTool", "JobEventsTool", "CancelJobTool")
+    return [_tool(name, jobs) for name in (*names, "JobPromptTool")]
 
 
 def _tool(name: str, *arguments: Any) -> Tool:

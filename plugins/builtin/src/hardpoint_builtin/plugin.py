@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hardpoint import hookimpl
-from hardpoint_builtin import BuiltinConfig, builtin_tools, memory_tools
+from hardpoint_builtin import BuiltinConfig, builtin_tools, job_tools, memory_tools
 
 HARDPOINT_API = 1
 
@@ -19,7 +19,7 @@ def hardpoint_config_type() -> type:
 def hardpoint_register_tools(registry: Any, config: BuiltinConfig) -> None:
     from hardpoint_builtin.extensions import extension_tools
 
-    for tool in (*builtin_tools(config), *memory_tools(), *extension_tools()):
+    for tool in (*builtin_tools(config), *memory_tools(), *job_tools(), *extension_tools()):
         registry.register(tool)
 
 

@@ -1,0 +1,154 @@
+"""`create_job`: have something done in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from hardpoint import (
+    ApprovalRequirement,
+    Canonical,
+    Effect,
+    JobContext,
+    NotAuthorized,
+    ToolOutput,
+    ToolRateLimitConfig,
+)
+from hardpoint.interfaces import JobRequest, PlannedCall
+from hardpoint_builtin.jobs.common import JobTool, shown
+
+WAIT: Final = 600.0
+"""Seconds that `wait` waits at most; the job goes on after that."""
+
+
+class _Judged(dict[str, Any]):
+    """Canonical arguments that remember what approval their calls need of this caller."""
+
+    requirement = ApprovalRequirement.UNLESS_AUTO_APPROVED
+
+
+class CreateJobTool(JobTool):
+    """A job makes a list of tool calls, or is done by a worker of the host program.
+
+    Starting one needs the approval that its calls would need of the caller, so that nothing is
+    gained by packing a call into a job.
+    """
+
+    name = "create_job"
+    description = (
+        "Have something done in the background and go on meanwhile. Give `calls`, a list of tool "
+        "calls made one after the other, or a title and description for the worker that does such "
+        "work. The answer has a job_id for job_status, job_events and cancel_job."
+    )
+
+    def parameters_schema(self) -> dict[str, Any]:
+        call = {
+            "type": "object",
+            "properties": {
+                "tool": {"type": "string", "description": "Name of the tool"},
+                "params": {
+                    "type": "object",
+                    "properties": {},
+                    "additionalProperties": True,
+                    "description": "Its arguments",
+                },
+            },
+            "required": ["tool"],
+            "additionalProperties": False,
+        }
+        return {
+            "type": "object",
+            "properties": {
+                "title": {"type": "string", "description": "A few words"},
+                "description": {
+                    "type": "string",
+                    "description": "What is to be done, for a worker in every detail it needs",
+                },
+                "calls": {
+                    "type": "array",
+                    "items": call,
+                    "description": "Tool calls to make, in this order",
+                },
+                "worker": {
+                    "type": "string",
+                    "description": "Who does it, where there are several; not with calls",
+                },
+                "input": {"description": "Any JSON value for the worker"},
+                "keep_going": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Make the calls after a failed one all the same",
+                },
+                "wait": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Answer only when the job has ended (10 minutes at most)",
+                },
+            },
+            "required": ["title", "description"],
+            "additionalProperties": False,
+        }
+
+    def rate_limit_config(self) -> ToolRateLimitConfig:
+        return ToolRateLimitConfig(5, 30)
+
+    def execution_timeout(self) -> timedelta:
+        return timedelta(seconds=WAIT + 60)
+
+    def effects(self, params: Mapping[str, Any]) -> frozenset[Effect]:
+        # What the calls do, they do under their own rules.
+        return frozenset(("write",))
+
+    async def canonicalise(self, params: dict[str, Any], context: JobContext) -> Canonical:
+        judged = _Judged(params)
+        judged.requirement = ApprovalRequirement.NEVER
+        calls = _calls(params)
+        if calls:
+            verdicts = await self.jobs(context).preview(calls, context)
+            for number, (call, verdict) in enumerate(zip(calls, verdicts, strict=True)):
+                if verdict.decision == "deny":
+                    raise NotAuthorized(
+                        f"calls[{number}]: {call.tool!r} is denied: {verdict.explain()}",
+                        decision=verdict.to_json(call.tool),
+                    )
+                if verdict.decision == "ask":
+                    least = ApprovalRequirement.UNLESS_AUTO_APPROVED
+                    asked = max(verdict.requirement, least, key=lambda need: need.rank)
+                    judged.requirement = max(judged.requirement, asked, key=lambda need: need.rank)
+        return Canonical(judged)
+
+    def requires_approval(self, params: Mapping[str, Any]) -> ApprovalRequirement:
+        if isinstance(params, _Judged):
+            return params.requirement
+        # Not looked at with its caller: whoever only asks in general gets the usual answer.
+        return _Judged.requirement if params.get("calls") else ApprovalRequirement.NEVER
+
+    async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
+        jobs = self.jobs(ctx)
+        request = JobRequest(
+            title=params["title"],
+            description=params["description"],
+            calls=_calls(params),
+            worker=params.get("worker") or None,
+            input=params.get("input"),
+            keep_going=params.get("keep_going", False),
+        )
+        job = await jobs.create(request, ctx)
+        if not params.get("wait", False):
+            return ToolOutput.success(
+                {
+                    "job_id": job.id,
+                    "title": job.title,
+                    "status": job.state,
+                    "message": "the job waits for its turn; job_status says how far it is",
+                }
+            )
+        job = await jobs.wait(job, WAIT)
+        told = shown(job)
+        told["message"] = "it goes on in the background" if job.is_active else "the job has ended"
+        return ToolOutput.success(told)
+
+
+def _calls(params: Mapping[str, Any]) -> list[PlannedCall]:
+    return [PlannedCall(call["tool"], call.get("params", {})) for call in params.get("calls", ())]
