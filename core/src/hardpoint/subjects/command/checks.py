@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
-
-import attrs
 
 from hardpoint.subjects.command import places, sql
 from hardpoint.subjects.command.args import Args, read_args
 from hardpoint.subjects.command.danger import read_program
-from hardpoint.subjects.command.finding import Finding, ask, refuse
-from hardpoint.subjects.command.programs import valued_options
+from hardpoint.subjects.command.deleting import DELETING, check_devices
+from hardpoint.subjects.command.finding import Check, Finding, Input, ask, refuse
+from hardpoint.subjects.command.sending import SENDING, sends_hidden
 from hardpoint.subjects.command.tables import names_of
 from hardpoint.subjects.command.words import HOLE, Word
-
-
-@attrs.frozen
-class Input:
-    """What stands on a command's standard input."""
-
-    given: bool = False
-    text: str | None = None
-    """All of it, where the line itself holds it."""
-    from_file: bool = False
-
-
-SECRET_NAME: Final = re.compile(r"key|token|secret|passw|cred|auth|private", re.IGNORECASE)
 
 
 def check_program(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
@@ -42,122 +28,17 @@ def check_program(program: str, words: Sequence[Word], stdin: Input) -> list[Fin
     found: list[Finding] = []
     if check is not None:
         found += check(program, words, stdin)
+    if program == "command_not_found_handle":
+        found.append(ask("runs for every unknown name"))
+    if re.match(r"/etc/(?:init|rc)\.d/", words[0].text):
+        if len(words) > 1 and words[1].text != "status":
+            found.append(ask("controls a service"))
     if re.fullmatch(
         r"mkfs(\..+)?|mke2fs|mkswap|newfs.*|mkdosfs|mkntfs|wipefs|blkdiscard|shred|wipe"
         r"|sgdisk|sfdisk|badblocks|cryptsetup|format|dd|diskutil",
         program,
     ):
-        found += _devices(program, words)
-    return found
-
-
-def _devices(program: str, words: Sequence[Word]) -> list[Finding]:
-    lists = {"--help", "--version", "-V", "-p", "--print", "-l", "--list", "info", "list"}
-    if any(word.text in lists for word in words[1:]) or program == "dd":
-        return []
-    if any(places.is_storage(word) for word in words[1:]):
-        return [refuse("erases a device")]
-    if any(re.match(r"(?:[A-Za-z]:|disk\d|/dev/\x00)", word.text) for word in words[1:]):
-        return [refuse("erases a drive")]
-    return []
-
-
-# deleting -----------------------------------------------------------------------------------------
-
-
-def _rm(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    args = read_args(words[1:])
-    found = []
-    recursive = args.has("-r", "-R", "--recursive")
-    unknown = [word for word in args.operands if word.text.startswith(HOLE) and word.raw]
-    if not recursive and (
-        args.has_unknown_option or (len(args.operands) > 1 and any(w.text == HOLE for w in unknown))
-    ):
-        found.append(ask("what is deleted, and how, is known only at run time"))
-    if not recursive:
-        return found
-    if args.has("--no-preserve-root"):
-        found.append(refuse("erases the root directory"))
-    return found + _erases(args.operands)
-
-
-def _erases(targets: Sequence[Word]) -> list[Finding]:
-    names = {
-        "root": "erases the root directory",
-        "home": "erases a home directory",
-        "system": "erases a system directory",
-    }
-    return [refuse(names[kind]) for word in targets if (kind := places.deletion_target(word))]
-
-
-def _find(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    texts = [word.text for word in words]
-    found = []
-    starts = []
-    for word in words[1:]:
-        if word.text.startswith(("-", "(", "!")) and word.text not in ("-H", "-L", "-P"):
-            break
-        starts.append(word)
-    tests = [text for text in texts[1 + len(starts) :] if text.startswith("-")]
-    deletes = "-delete" in texts
-    if deletes:
-        found.append(ask("deletes everything that it finds"))
-    runs = [texts[i + 1 : i + 3] for i, t in enumerate(texts) if re.fullmatch(r"-(?:exec|ok).*", t)]
-    removes = any(run and run[0].rpartition("/")[2] in ("rm", "shred", "unlink") for run in runs)
-    selective = any(re.match(r"-i?(?:name|path|regex|wholename|newer|[acm]time|[acm]min|size|empty"
-                             r"|user|group|perm|inum|samefile|lname|links|nouser|nogroup)", t)
-                    for t in tests)  # fmt: skip
-    if (deletes or removes) and not selective:
-        found += _erases(starts)
-    for index, text in enumerate(texts[:-1]):
-        if text in ("-fprint", "-fprint0", "-fls", "-fprintf"):
-            found.append(places.writing(words[index + 1]) or ask("find writes a file"))
-    return found
-
-
-def _rsync(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    args = read_args(words[1:], valued_options("rsync"))
-    if args.has("--delete", "--delete-before", "--delete-after") and args.operands:
-        return _erases(args.operands[-1:])
-    return _copies(program, words, stdin)
-
-
-def _moves(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    args = read_args(words[1:], names_of("-t -S --target-directory --suffix"))
-    found = _erases(args.operands[:-1])
-    if args.operands and args.operands[-1].text == "/dev/null":
-        return [*found, ask("throws a file away")]
-    return found + _copies(program, words, stdin)
-
-
-def _copies(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    """Writing to a sensitive place by `cp`, `install`, `ln`, `tee` and the like."""
-    args = read_args(words[1:], names_of("-t -S -m -o -g --target-directory --mode"))
-    targets = list(args.operands) if program == "tee" else list(args.operands[-1:])
-    targets += args.values("-t", "--target-directory")
-    found = [finding for word in targets if (finding := places.writing(word))]
-    if program == "ln" and len(args.operands) > 1 and "_history" in args.operands[-1].text:
-        found.append(ask("erases traces"))
-    return found
-
-
-def _edits(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    args = read_args(words[1:], names_of("-e -f --expression --file"))
-    if not args.has("-i", "-I", "--in-place"):
-        return []
-    return [finding for word in args.operands if (finding := places.writing(word))]
-
-
-def _dd(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    found = []
-    for word in words[1:]:
-        name, _, value = word.text.partition("=")
-        if name == "of":
-            finding = places.writing(word.part(value))
-            if finding:
-                found.append(finding)
-            elif value.startswith(HOLE):
-                found.append(ask("what is overwritten is known only at run time"))
+        found += check_devices(program, words)
     return found
 
 
@@ -234,116 +115,10 @@ def _kill(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
     return found
 
 
-# sending ------------------------------------------------------------------------------------------
-
-_CURL_DATA: Final = ("-d", "--data", "--data-binary", "--data-ascii", "--json", "--data-urlencode")
-
-
-def _sends_hidden(words: Sequence[Word]) -> list[Finding]:
-    """Data in a host name or URL that is only put together at run time."""
-    for word in words:
-        if word.substitutions:
-            return [ask("what is sent is put together at run time")]
-        if any(SECRET_NAME.search(name) for name in word.variables):
-            return [ask("the value of a secret variable leaves in a name or URL")]
-    return []
-
-
-def _curl(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    args = read_args(words[1:], valued_options("curl"))
-    found = _sends_hidden([*args.operands, *args.values("--url", "--url-query")])
-    for name in _CURL_DATA:
-        for value in args.values(name):
-            text = value.text
-            if text.startswith("@") or (name == "--data-urlencode" and re.match(r"\w*@", text)):
-                found.append(ask("sends a file away"))
-            elif value.substitutions:
-                found.append(ask("what is sent is put together at run time"))
-    if any(value.substitutions for value in args.values("--data-raw", "--form-string")):
-        found.append(ask("what is sent is put together at run time"))
-    for value in args.values("-F", "--form"):
-        if re.search(r"=[@<]", value.text) or value.substitutions:
-            found.append(ask("sends a file away"))
-    for value in args.values("-H", "--header", "-b", "--cookie", "-A", "-e", "-u"):
-        if value.substitutions or value.text.startswith("@"):
-            found.append(ask("what is sent is put together at run time"))
-    if args.has("-T", "--upload-file"):
-        found.append(ask("uploads a file"))
-    if args.has("-K", "--config"):
-        found.append(ask("options come from a file"))
-    if any(value.text.upper() == "DELETE" for value in args.values("-X", "--request")):
-        found.append(ask("deletes at the server"))
-    if args.has("-Q", "--quote", "--variable"):
-        found.append(ask("runs commands at the server or sends a file"))
-    for value in args.values("-o", "--output", "-c", "--cookie-jar", "-D", "--dump-header"):
-        finding = places.writing(value)
-        found += [finding] if finding else []
-    return found + _odd_urls(args.operands)
-
-
-def _odd_urls(operands: Sequence[Word]) -> list[Finding]:
-    if any(
-        re.match(r"(?:telnet|gopher|dict|smtps?|imaps?|tftp|ldaps?):", w.text) for w in operands
-    ):
-        return [ask("opens a raw connection")]
-    return []
-
-
-def _wget(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    args = read_args(words[1:], valued_options("wget"))
-    found = _sends_hidden(args.operands)
-    if args.has("--post-file", "--body-file"):
-        found.append(ask("sends a file away"))
-    for value in args.values("--post-data", "--body-data", "--header", "--user-agent", "-U"):
-        if value.substitutions:
-            found.append(ask("what is sent is put together at run time"))
-    for value in args.values("-O", "--output-document", "-P", "--directory-prefix"):
-        finding = places.writing(value)
-        found += [finding] if finding else []
-    if any(value.text.upper() == "DELETE" for value in args.values("--method")):
-        found.append(ask("deletes at the server"))
-    return found
-
-
-def _httpie(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    args = read_args(words[1:], valued_options("http"))
-    found = _sends_hidden(args.operands)
-    if any(re.search(r"(?:^|=|:=)@|^[\w.-]+@(?!\w+\.)", w.text) for w in args.operands):
-        found.append(ask("sends a file away"))
-    if any(word.text.upper() == "DELETE" for word in args.operands[:1]):
-        found.append(ask("deletes at the server"))
-    if stdin.given:
-        found.append(ask("sends its input away"))
-    return found
-
-
-def _netcat(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    args = read_args(words[1:], names_of("-p -s -w -i -q -x -X -e -c"))
-    if args.has("-z", "-h", "--help", "--version") and not stdin.given:
-        return []
-    return [ask("moves data over a bare connection")]
-
-
-def _lookup(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    found = _sends_hidden(words[1:])
-    return found or ([ask("looks up what it is given")] if stdin.given else [])
-
-
-def _ssh(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    found = _sends_hidden(words[1:2])
-    return [*found, ask("sends its input to another machine")] if stdin.given else found
-
-
 def _editor(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
     """`ed` takes its commands from its input, `!` among them."""
     if stdin.given and (stdin.text is None or "!" in stdin.text):
         return [ask("the editor may run what its input says")]
-    return []
-
-
-def _openssl(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    if any(word.text in ("s_client", "s_server") for word in words[1:]) and stdin.given:
-        return [ask("moves data over a bare connection")]
     return []
 
 
@@ -413,9 +188,7 @@ def _git(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
     if command == "stash" and operands and operands[0].text.startswith(HOLE):
         return [ask("which stash command runs is known only at run time")]
     if command in ("push", "fetch", "clone", "ls-remote", "pull"):
-        return _sends_hidden(
-            [word for word in operands if re.match(r"\w+://|[\w.@-]+:", word.text)]
-        )
+        return sends_hidden([word for word in operands if re.match(r"\w+://|[\w.@-]+:", word.text)])
     return []
 
 
@@ -435,23 +208,6 @@ def _git_checkout(args: Args, operands: Sequence[Word]) -> list[Finding]:
     return []
 
 
-def _tar(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    texts = [word.text for word in words[1:]]
-    found = []
-    if "--remove-files" in texts:
-        found.append(ask("deletes what it packs"))
-    if any(text in ("-P", "--absolute-names") for text in texts):
-        found.append(ask("writes anywhere"))
-    for index, text in enumerate(texts):
-        folder = (
-            texts[index + 1] if text in ("-C", "--directory") and index + 1 < len(texts) else ""
-        )
-        finding = places.writing(Word(folder)) if folder else None
-        packs = re.search(r"c", texts[0].partition("=")[0]) if texts else None
-        found += [finding] if finding and not packs else []
-    return found
-
-
 def _assignments_run(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
     """Builtins that evaluate a subscript or an expression in their operands."""
     if any(re.search(r"\[.*[$`]", word.text, re.DOTALL) for word in words[1:]):
@@ -467,34 +223,17 @@ def _test_run(program: str, words: Sequence[Word], stdin: Input) -> list[Finding
     return []
 
 
-def _unzip(program: str, words: Sequence[Word], stdin: Input) -> list[Finding]:
-    folders = read_args(words[1:], names_of("-d -P -x")).values("-d")
-    return [finding for folder in folders if (finding := places.writing(folder))]
-
-
-Check = Callable[[str, Sequence[Word], Input], list[Finding]]
 _CHECKS: Final[dict[str, Check]] = {
-    **dict.fromkeys(("rm", "grm", "unlink"), _rm),
-    "find": _find, "gfind": _find, "rsync": _rsync, "mv": _moves, "gmv": _moves,
-    **dict.fromkeys(("cp", "gcp", "install", "ginstall", "ln", "tee", "gtee", "scp", "touch"),
-                    _copies),
-    **dict.fromkeys(("sed", "gsed", "perl", "ruby"), _edits),
-    "dd": _dd, "gdd": _dd, "dcfldd": _dd, "dc3dd": _dd,
+    **DELETING,
+    **SENDING,
     "chmod": _chmod, "gchmod": _chmod, "chown": _chown, "chgrp": _chown, "kill": _kill,
-    "curl": _curl, "wget": _wget, "wget2": _wget,
-    **dict.fromkeys(("http", "https", "xh", "xhs"), _httpie),
-    **dict.fromkeys(("nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"), _netcat),
-    **dict.fromkeys(("dig", "drill", "host", "nslookup", "kdig", "doggo", "delv", "ping", "ping6",
-                     "traceroute", "getent", "whois", "mtr", "nmap", "fping", "resolvectl",
-                     "lynx", "w3m", "links", "elinks", "aria2c", "fetch", "axel"), _lookup),
-    "ssh": _ssh, "sftp": _ssh, "ed": _editor, "ex": _editor, "red": _editor, "openssl": _openssl,
+    "ed": _editor, "ex": _editor, "red": _editor, "git": _git,
     **dict.fromkeys(("psql", "mysql", "mariadb", "sqlite3", "sqlite", "duckdb", "pgcli", "mycli",
                      "cockroach", "clickhouse-client", "clickhouse", "sqlplus", "isql", "bq",
                      "mongosh", "mongo", "sqlcmd", "cqlsh", "trino", "presto", "snowsql", "hive",
                      "beeline", "impala-shell", "spark-sql", "usql", "litecli", "tsql", "vertica",
                      "vsql", "athena", "turso", "d1"), _database),
     **dict.fromkeys(("docker", "podman", "nerdctl"), _container),
-    "git": _git, "unzip": _unzip, "tar": _tar, "bsdtar": _tar, "gtar": _tar,
     **dict.fromkeys(("let", "declare", "typeset", "local", "export", "readonly", "unset", "read",
                      "mapfile", "readarray", "printf", "wait", "getopts"), _assignments_run),
     **dict.fromkeys(("test", "[", "[["), _test_run),

@@ -16,11 +16,8 @@ import attrs
 from hardpoint.subjects.command.args import SINGLE_DASH, Args, read_args
 from hardpoint.subjects.command.finding import Finding, ask
 from hardpoint.subjects.command.git import GLOBAL_VALUES
-from hardpoint.subjects.command.programs import (
-    CONTAINER_GLOBALS,
-    KUBECTL_GLOBALS,
-    valued_options,
-)
+from hardpoint.subjects.command.option_table import valued_options
+from hardpoint.subjects.command.services import CONTAINER_GLOBALS, KUBECTL_GLOBALS
 from hardpoint.subjects.command.tables import names_of, table
 from hardpoint.subjects.command.words import HOLE, Word
 
