@@ -104,14 +104,7 @@ def root(
     ctx: click.Context, plugins: Sequence[str], config_file: str | None, verbose: bool
 ) -> None:
     """The tool layer of an AI agent: every call found, checked, approved, limited, recorded."""
-    ctx.obj = State(plugin_switches=tuple(plugins), config_file=config_file)
-    import logging
-
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.ERROR,
-        format="%(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    ctx.obj = State(plugin_switches=tuple(plugins), config_file=config_file, verbose=verbose)
 
 
 def run(arguments: Sequence[str]) -> int:

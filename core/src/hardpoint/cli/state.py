@@ -16,9 +16,16 @@ if TYPE_CHECKING:
 class State:
     """Shared by the commands of one run. Everything heavy is imported when it is needed."""
 
-    def __init__(self, plugin_switches: Sequence[str] = (), config_file: str | None = None) -> None:
+    def __init__(
+        self,
+        plugin_switches: Sequence[str] = (),
+        config_file: str | None = None,
+        *,
+        verbose: bool = False,
+    ) -> None:
         self.plugin_switches = tuple(plugin_switches)
         self.config_file = config_file
+        self.verbose = verbose
         self._commands: Mapping[str, CommandRef] | None = None
 
     def load_config(self) -> Config:
@@ -29,7 +36,19 @@ class State:
         """
         from hardpoint.config.files import load_config
 
+        self._listen()
         return self._with_switches(load_config(path=self.config_file))
+
+    def _listen(self) -> None:
+        """Let the log say what is wrong, or with `-v` what happens."""
+        import logging
+        import sys
+
+        logging.basicConfig(
+            level=logging.DEBUG if self.verbose else logging.ERROR,
+            format="%(name)s: %(message)s",
+            stream=sys.stderr,
+        )
 
     def _with_switches(self, config: Config) -> Config:
         import attrs
