@@ -18,7 +18,7 @@ from typing import Any
 
 HOW = set(sys.argv[1:])
 MODERN = "2026-07-28"
-state: dict[str, Any] = {"calls": 0, "answers": {}, "cancelled": 0, "listed": 0}
+state: dict[str, Any] = {"calls": 0, "answers": {}, "cancelled": 0}
 lock = threading.Lock()
 
 
@@ -174,7 +174,9 @@ def ask(message: dict[str, Any]) -> None:
 
 def list_tools(message: dict[str, Any]) -> None:
     listed, result = tools(), {}
-    state["listed"] += 1
+    if "log-lists" in HOW:
+        with open(os.environ["FAKE_FILE"], "a", encoding="utf-8") as file:
+            file.write("listed\n")
     cursor = (message.get("params") or {}).get("cursor")
     if "cursor-loop" in HOW:
         result["nextCursor"] = "again"

@@ -64,7 +64,11 @@ class McpClient:
             ExternalService: It cannot be reached, or does not speak MCP.
         """
         client = cls.of(server, name=name, **options)
-        await client.__aenter__()
+        try:
+            await client.__aenter__()
+        except BaseException:
+            await client.aclose()
+            raise
         return client
 
     @property

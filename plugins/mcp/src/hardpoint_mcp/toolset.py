@@ -43,14 +43,16 @@ class McpToolset(Toolset):
         upstream.on_change = self._changed
         remembered = cache.read(upstream.name, upstream.config)
         self.remembered = remembered
-        if remembered is not None:
+        if remembered is None:
+            return
+        try:
             upstream.catalogue = build(
-                upstream.name,
-                upstream.config,
-                upstream.prefix,
-                remembered.tools,
-                checked=True,
+                upstream.name, upstream.config, upstream.prefix, remembered.tools, checked=True
             )
+        except (AttributeError, KeyError, TypeError, ValueError):
+            # A damaged file, or one of another version.
+            self.remembered = None
+        else:
             self._adopt(upstream.catalogue)
 
     # what the registry asks --------------------------------------------------------------------
