@@ -11,7 +11,7 @@ import attrs
 from hardpoint.calls import CallOutcome
 from hardpoint.context import JobContext
 from hardpoint.interfaces import AuditSink
-from hardpoint.store import Store
+from hardpoint.store import Store, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,8 @@ class Labels:
         """
         self._active = active
         self._tables = store.namespace("labels", _LABELS)
-        self._seen: dict[tuple[str, str], set[str]] = {}
+        self._added: dict[tuple[str, str], set[str]] = {}
+        """What this process has seen itself; it holds also where the store failed."""
 
     def seen(self, context: JobContext) -> Collection[str]:
         """What a session has read so far, in any process."""
@@ -101,21 +102,27 @@ class Labels:
             "SELECT label FROM labels_seen WHERE user_id = ? AND session_id = ?",
             (context.user_id, context.session_id),
         )
-        return frozenset(row["label"] for row in rows)
+        added = self._added.get((context.user_id, context.session_id), ())
+        return frozenset((*(row["label"] for row in rows), *added))
 
     def add(self, context: JobContext, outcome: CallOutcome) -> None:
         """Remember the provenance of an outcome that was given out."""
-        if not self._active or not outcome.ok or outcome.provenance == "trusted":
+        label = outcome.provenance
+        if not self._active or not outcome.ok or label == "trusted":
             return
-        known = self._seen.setdefault((context.user_id, context.session_id), set())
-        if outcome.provenance in known:
+        session = (context.user_id, context.session_id)
+        added = self._added.setdefault(session, set())
+        if label in added:
             return
-        self._tables.execute(
-            "INSERT INTO labels_seen (user_id, session_id, label) VALUES (?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            (context.user_id, context.session_id, outcome.provenance),
-        )
-        known.add(outcome.provenance)
+        added.add(label)
+        try:
+            self._tables.execute(
+                "INSERT INTO labels_seen (user_id, session_id, label) VALUES (?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                (*session, label),
+            )
+        except StoreError:  # this process at least remembers
+            logger.exception("that session %s has read %s content is not kept", session[1], label)
 
 
 _LABELS: Final = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from hardpoint.context import JobContext, Origin
 from hardpoint.errors import ToolError
 from hardpoint.interfaces import LimitRequest
 from hardpoint.parts import Part, ToolOutput
-from hardpoint.policy.loops import Key
+from hardpoint.policy.loops import Key, key_of
 from hardpoint.policy.verdict import PolicyVerdict
 from hardpoint.redaction import redact_params
 from hardpoint.tools import ApprovalRequirement, Subject
@@ -155,8 +154,8 @@ class Call:
     @property
     def loop_key(self) -> Key:
         """What makes two calls the same one for the loop guard."""
-        asked = json.dumps(self.request.params, sort_keys=True, default=repr)
-        return self.context.user_id, self.context.session_id, self.request.tool, asked
+        context, request = self.context, self.request
+        return key_of(context.user_id, context.session_id, request.tool, request.params)
 
     @property
     def redacted_params(self) -> Mapping[str, Any]:

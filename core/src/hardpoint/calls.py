@@ -90,7 +90,7 @@ class CallOutcome:
     def to_model_text(self) -> str:
         """The outcome as text for a model: escaped and wrapped by provenance, errors actionable."""
         if self.error is not None:
-            text = render_error(self.tool, self.error)
+            text = render_error(self.tool, self.error, notices=self.warnings)
             if self.partial is not None:
                 text += "\nOutput before it stopped:\n" + render_result(
                     self.tool, self.partial.result, self.partial.parts, provenance=self.provenance

@@ -74,7 +74,7 @@ def render_result(
     )
 
 
-def render_error(tool: str, error: ToolError) -> str:
+def render_error(tool: str, error: ToolError, *, notices: Sequence[str] = ()) -> str:
     """The text of a failed call: what happened, every problem, what to do next."""
     lines = [f"Error: {tool}: {escape(error.message)}"]
     if isinstance(error, InvalidParameters):
@@ -83,4 +83,5 @@ def render_error(tool: str, error: ToolError) -> str:
         lines.append(f"Retry after {error.retry_after.total_seconds():g} s.")
     if error.hint:
         lines.append(error.hint)
+    lines += [f"[{escape(notice)}]" for notice in notices]
     return "\n".join(lines)

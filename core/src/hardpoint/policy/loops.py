@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from hashlib import sha256
+from typing import Any, Final
 
 import attrs
 
@@ -20,8 +22,17 @@ _COUNTED: Final = frozenset(
     ("execution_failed", "external_service", "invalid_parameters", "sandbox", "timeout")
 )
 
-Key = tuple[str, str, str, str]
-"""User, session, tool and the arguments as canonical JSON."""
+Key = tuple[str, str, str, bytes]
+"""User, session, tool and a hash of the arguments."""
+
+
+def key_of(user: str, session: str, tool: str, params: Any) -> Key:
+    """What makes two calls the same one. Whatever was sent as arguments has a key."""
+    try:
+        text = json.dumps(params, sort_keys=True, default=repr)
+    except (TypeError, ValueError, RecursionError):  # mixed keys, circles, a million brackets
+        text = f"{type(params).__name__} that is no JSON"
+    return user, session, str(tool), sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 @attrs.define
@@ -66,6 +77,7 @@ class LoopGuard:
 
     def note(self, key: Key, outcome: CallOutcome) -> str | None:
         """Count how a call ended; a warning for the model when it begins to go in circles."""
+        self._forget_old()
         if outcome.error is None:
             self._failures.pop(key, None)
             return None
@@ -84,8 +96,14 @@ class LoopGuard:
         return f"this call has now failed {found.count} times with the same arguments"
 
     def _known(self, key: Key) -> _Failures | None:
-        found = self._failures.get(key)
-        if found is not None and self._clock() - found.at > FORGET_SECONDS:
+        self._forget_old()
+        return self._failures.get(key)
+
+    def _forget_old(self) -> None:
+        """Without this one failure would cost every later call the making of its key."""
+        before = self._clock() - FORGET_SECONDS
+        while self._failures:
+            key, oldest = next(iter(self._failures.items()))
+            if oldest.at >= before:
+                return
             del self._failures[key]
-            return None
-        return found
