@@ -28,11 +28,9 @@ def check_program(program: str, words: Sequence[Word], stdin: Input) -> list[Fin
     found: list[Finding] = []
     if check is not None:
         found += check(program, words, stdin)
-    if program == "command_not_found_handle":
-        found.append(ask("runs for every unknown name"))
-    if re.match(r"/etc/(?:init|rc)\.d/", words[0].text):
-        if len(words) > 1 and words[1].text != "status":
-            found.append(ask("controls a service"))
+    is_service = re.match(r"/etc/(?:init|rc)\.d/", words[0].text) is not None
+    if is_service and len(words) > 1 and words[1].text != "status":
+        found.append(ask("controls a service"))
     if re.fullmatch(
         r"mkfs(\..+)?|mke2fs|mkswap|newfs.*|mkdosfs|mkntfs|wipefs|blkdiscard|shred|wipe"
         r"|sgdisk|sfdisk|badblocks|cryptsetup|format|dd|diskutil",

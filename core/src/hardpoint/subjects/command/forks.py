@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from hardpoint.subjects.command.finding import Finding, refuse
-from hardpoint.subjects.command.parse import Reading
+from hardpoint.subjects.command.reading import Reading
 
 # For text that no grammar reads: NAME(){ … NAME | NAME & …
 _FORK_BOMB: Final = re.compile(

@@ -24,7 +24,8 @@ from hardpoint.subjects.command.interpreters import SHELLS
 from hardpoint.subjects.command.model import CommandVerdict, Cover, Segment
 from hardpoint.subjects.command.openers import open_command
 from hardpoint.subjects.command.opening import Code, Inner, Runs, Stdin
-from hardpoint.subjects.command.parse import Command, Redirect, read_line
+from hardpoint.subjects.command.parse import read_line
+from hardpoint.subjects.command.reading import Command, Redirect
 from hardpoint.subjects.command.second import second_reading
 from hardpoint.subjects.command.sources import Frame, base_name, file_key, printed_text
 from hardpoint.subjects.command.staging import Staging, Written

@@ -10,92 +10,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import attrs
-
-from hardpoint.subjects.command.lexer import (
-    Dialect,
-    HereDocument,
-    Lexer,
-    Piece,
-    TooComplex,
-    Unreadable,
-)
+from hardpoint.subjects.command.compound import COMPOUND, Compounds
+from hardpoint.subjects.command.cursor import Dialect, TooComplex, Unreadable
+from hardpoint.subjects.command.reading import UNKNOWN_FEED, Command, Reading, Redirect
 from hardpoint.subjects.command.words import Span, Word, assigned_name
 
-UNKNOWN_FEED: Final = Span(-1, -1)
-"""Something is written to a command, and nobody knows by which."""
-
 MAX_COMMANDS: Final = 2500
-
 # Operators that Bash and a POSIX shell split into different commands, quotes that only one of them
 # knows: such a line is read both ways.
 _DIALECTS_DIFFER: Final = re.compile(r"\$'|\$\"|\$\[|\[\[|\(\(|&>|[<>]\(|[\w\]]\+?=\(|<<<|\w\[")
-
-_RUN: Final = re.compile(r"(?:[^ \t\n|&;()<>\\'\"$`]|\\\n)+")
 _REDIRECT: Final = re.compile(r"(\d+|\{\w+\})?(<<<|<<-|<<|<>|<&|>>|>&|>\||&>>|&>|<|>)")
-_TEST_END: Final = re.compile(r"\]\](?=[ \t\n;&|()<>]|$)")
 _CLOSING: Final = frozenset({"then", "else", "elif", "fi", "do", "done", "esac", "}", "in", "]]"})
-_COMPOUND: Final = frozenset(
-    {"{", "if", "while", "until", "for", "case", "select", "function", "[["}
-)
-_NOT_POSIX: Final = frozenset({"[[", "select", "function"})
-
-
-@attrs.define
-class Redirect:
-    """One redirection."""
-
-    operator: str
-    target: Word
-    document: HereDocument | None = None
-    descriptor: str = ""
-
-    @property
-    def reads(self) -> bool:
-        return self.operator in ("<", "<<", "<<-", "<<<", "<>", "<&")
-
-    @property
-    def writes(self) -> bool:
-        return self.operator in (">", ">>", ">|", "&>", "&>>", "<>") or (
-            self.operator == ">&" and not re.fullmatch(r"\d+-?|-", self.target.text)
-        )
-
-
-@attrs.define
-class Command:
-    """One simple command, or the redirections of a compound one (then without words)."""
-
-    words: list[Word]
-    assignments: list[tuple[str, Word]]
-    redirects: list[Redirect]
-    source: str
-    start: int
-    """Where it starts in the line; -1 inside a text of its own."""
-    depth: int
-    context: str
-    feed: Span | None
-    """The commands whose output may be its standard input."""
-    pipeline: int
-    function: str | None
-    """The function in whose body it stands."""
-    outer: list[Redirect] = attrs.field(factory=list)
-    """Redirections of the compound commands around it."""
-    background: bool = False
-    is_test: bool = False
-
-
-@attrs.define
-class Reading:
-    """What one dialect makes of a line."""
-
-    commands: list[Command] = attrs.field(factory=list)
-    functions: set[str] = attrs.field(factory=set)
-    doubts: list[str] = attrs.field(factory=list)
-    failure: str | None = None
-    """Why the line cannot be read to its end."""
-    gave_up: bool = False
-    """The failure is ours: a shell may well read on."""
-    inner_texts: list[tuple[int, int]] = attrs.field(factory=list)
 
 
 def read_line(text: str) -> list[Reading]:
@@ -112,17 +37,13 @@ def read_line(text: str) -> list[Reading]:
     return [bash, posix]
 
 
-class Parser(Lexer):
+class Parser(Compounds):
     """Recursive descent over the shell grammar."""
 
     def __init__(self, text: str, dialect: Dialect, reading: Reading) -> None:
-        super().__init__(text, dialect)
-        self.reading = reading
-        self.context = "line"
-        self.feed: Span | None = None
-        self.function: str | None = None
-        self.pipelines = 0
+        super().__init__(text, dialect, reading)
         self.own_text = True
+        """Places are places in the line, not in a text inside it."""
 
     def read(self) -> Reading:
         try:
@@ -195,31 +116,6 @@ class Parser(Lexer):
             if self.pending:
                 self.read_pending()
 
-    def reserved(self) -> str:
-        """The unquoted word that stands here, or nothing."""
-        match = _RUN.match(self.text, self.pos)
-        if not match or self.text[match.end() : match.end() + 1] in ("'", '"', "$", "`", "\\"):
-            return ""
-        return match[0].replace("\\\n", "")
-
-    def expect(self, word: str) -> None:
-        self.skip_space()
-        if self.reserved() != word:
-            raise Unreadable(f"{word!r} is missing")
-        self._skip_run()
-
-    def _skip_run(self) -> None:
-        match = _RUN.match(self.text, self.pos)
-        assert match is not None
-        self.pos = match.end()
-
-    def body_until(self, *closers: str) -> None:
-        """Read the commands of a compound command, of which there must be some."""
-        before = self.pos
-        self.commands_until(closers)
-        if not self.text[before : self.pos].strip(" \t\n"):
-            raise Unreadable("a compound command is empty")
-
     def commands_until(self, closers: Sequence[str]) -> None:
         """Read commands until one of the closing words or characters, or the end."""
         while True:
@@ -277,7 +173,7 @@ class Parser(Lexer):
         """
         self.skip_blanks()
         while self.reserved() == "!":
-            self._skip_run()
+            self.skip_run()
             self.skip_blanks()
         if self.reserved() in ("time", "coproc"):
             self._keyword_before_compound()
@@ -304,12 +200,12 @@ class Parser(Lexer):
         start = self.pos
         words = 0
         while words < 3 and (word := self.reserved()):
-            if word in _COMPOUND or word == "!":
+            if word in COMPOUND or word == "!":
                 if word == "!":
-                    self._skip_run()
+                    self.skip_run()
                     self.skip_blanks()
                 return
-            self._skip_run()
+            self.skip_run()
             self.skip_blanks()
             words += 1
         if not self.text.startswith("(", self.pos):
@@ -319,190 +215,12 @@ class Parser(Lexer):
 
     def command(self, number: int) -> None:
         self.skip_blanks()
-        if self.starts("((") and self.dialect == "bash" and self._arithmetic_command():
-            return
-        if self.starts("("):
-            self._compound(self._subshell)
+        if self.compound():
             return
         word = self.reserved()
-        known = word in _COMPOUND and not (self.dialect == "posix" and word in _NOT_POSIX)
-        if known:
-            reader = {
-                "{": self._group, "if": self._if, "while": self._loop, "until": self._loop,
-                "for": self._for, "select": self._for, "case": self._case,
-                "function": self._function, "[[": self._test,
-            }[word]  # fmt: skip
-            self._compound(reader)
-        elif word in _CLOSING:
+        if word in _CLOSING:
             raise Unreadable(f"unexpected {word!r}")
-        else:
-            self._simple(number)
-
-    def _compound(self, reader: Callable[[], None]) -> None:
-        """Read a compound command and the redirections behind it."""
-        self.enter()
-        start, first = len(self.reading.commands), self.pos
-        reader()
-        self.depth -= 1
-        redirects: list[Redirect] = []
-        at = self.pos
-        while (redirect := self._redirect()) is not None:
-            redirects.append(redirect)
-        if not redirects:
-            self.skip_blanks()
-            return
-        for command in self.reading.commands[start:]:
-            command.outer += redirects
-        self._emit([], [], redirects, self.text[at : self.pos].strip(), first, 0)
-
-    def _subshell(self) -> None:
-        self.take("(")
-        self.body_until(")")
-        if not self.take(")"):
-            raise Unreadable("a parenthesis is not closed")
-
-    def _group(self) -> None:
-        self._skip_run()
-        self.body_until("}")
-        self.expect("}")
-
-    def _if(self) -> None:
-        self._skip_run()
-        self.body_until("then")
-        self.expect("then")
-        self.body_until("elif", "else", "fi")
-        word = self.reserved()
-        if word == "elif":
-            self._if()
-            return
-        if word == "else":
-            self._skip_run()
-            self.body_until("fi")
-        self.expect("fi")
-
-    def _loop(self) -> None:
-        self._skip_run()
-        self.body_until("do")
-        self._do_group()
-
-    def _do_group(self) -> None:
-        self.expect("do")
-        self.body_until("done")
-        self.expect("done")
-
-    def _for(self) -> None:
-        self._skip_run()
-        self.skip_blanks()
-        if self.dialect == "bash" and self.take("(("):
-            for _ in range(2):
-                self._arithmetic_up_to(";")
-            self._arithmetic_up_to(")")
-            if not self.take(")"):
-                raise Unreadable("for (( is not closed")
-        else:
-            if not self.words():
-                raise Unreadable("a loop has no variable")
-            self.skip_space()
-            if self.reserved() == "in":
-                self._skip_run()
-                self.skip_blanks()
-                while not self.at_end and self.text[self.pos] not in ";\n":
-                    before = self.pos
-                    self.words()
-                    if self.pos == before:
-                        raise Unreadable(f"unexpected {self.text[before]!r}")
-                    self.skip_blanks()
-        self.skip_blanks()
-        self.take(";")
-        self.skip_space()
-        if self.reserved() == "{":
-            self._group()
-        else:
-            self._do_group()
-
-    def _arithmetic_up_to(self, closer: str) -> None:
-        self.arithmetic(Piece(), "[" if closer == ";" else "(", closer)
-
-    def _arithmetic_command(self) -> bool:
-        start, depth = self.pos, self.depth
-        self.take("((")
-        try:
-            self.arithmetic(Piece(), "(", ")")
-            if self.take(")"):
-                return True
-        except TooComplex:
-            raise
-        except Unreadable:
-            pass
-        self.back_to(start, depth)
-        return False
-
-    def _case(self) -> None:
-        self._skip_run()
-        self.skip_blanks()
-        self.words()
-        self.expect("in")
-        while True:
-            self.skip_space()
-            if self.reserved() == "esac":
-                break
-            self.take("(")
-            while True:
-                self.skip_blanks()
-                before = self.pos
-                self.words()
-                self.skip_blanks()
-                if self.take(")"):
-                    break
-                if not self.take("|") or self.pos == before:
-                    raise Unreadable("a pattern of `case` is not closed")
-            self.commands_until((";;", "esac"))
-            if not any(self.take(mark) for mark in (";;&", ";;", ";&")):
-                break
-        self.expect("esac")
-
-    def _function(self) -> None:
-        self._skip_run()
-        self.skip_blanks()
-        name = self.reserved()
-        if not name:
-            raise Unreadable("a function has no name")
-        self._skip_run()
-        self.skip_blanks()
-        if self.take("("):
-            self.skip_blanks()
-            if not self.take(")"):
-                raise Unreadable("a function has no body")
-        self._function_body(name)
-
-    def _function_body(self, name: str) -> None:
-        self.skip_space()
-        self.reading.functions.add(name)
-        outer = self.function, self.context, self.feed
-        self.function, self.context, self.feed = name, f"function {name}", None
-        self.pipelines += 1
-        self.enter()
-        self.command(self.pipelines)
-        self.depth -= 1
-        self.function, self.context, self.feed = outer
-
-    def _test(self) -> None:
-        """Read `[[ … ]]`, in which operators are no command separators."""
-        start = self.pos
-        words: list[Word] = []
-        while True:
-            self.skip_space()
-            before = self.pos
-            if words and _TEST_END.match(self.text, before):
-                self.pos += 2
-                break
-            words += self.words(extra="()<>|&")
-            if self.pos == before:
-                raise Unreadable("[[ is not closed")
-        self._emit(words, [], [], self.text[start : self.pos], start, 0)
-        self.reading.commands[-1].is_test = True
-
-    # simple commands ---------------------------------------------------------------------------
+        self._simple(number)
 
     def _simple(self, number: int) -> None:
         start = self.pos
@@ -511,7 +229,7 @@ class Parser(Lexer):
         redirects: list[Redirect] = []
         while True:
             self.skip_blanks()
-            redirect = self._redirect()
+            redirect = self.redirect()
             if redirect is not None:
                 redirects.append(redirect)
                 continue
@@ -540,9 +258,7 @@ class Parser(Lexer):
                 raise Unreadable("a command is missing")
             # Braces made nothing of the only word.
             words = [Word("", self.text[start : self.pos], quoted=True)]
-        self._emit(
-            words, assignments, redirects, self.text[start : self.pos].strip(), start, number
-        )
+        self.emit(words, assignments, redirects, start, number)
 
     def _assigned(self, prefix: str, word: Word) -> Word:
         value = word.part(word.text[word.text.find("=") + 1 :])
@@ -573,9 +289,9 @@ class Parser(Lexer):
         self.skip_blanks()
         if not self.take(")"):
             raise Unreadable("unexpected '('")
-        self._function_body(name.text)
+        self.function_body(name.text)
 
-    def _redirect(self) -> Redirect | None:
+    def redirect(self) -> Redirect | None:
         self.skip_blanks()
         match = _REDIRECT.match(self.text, self.pos)
         if match is None:
@@ -600,20 +316,20 @@ class Parser(Lexer):
             raise Unreadable(f"nothing follows {operator!r}")
         return Redirect(operator, found[0], None, descriptor)
 
-    def _emit(
+    def emit(
         self,
         words: list[Word],
         assignments: list[tuple[str, Word]],
         redirects: list[Redirect],
-        source: str,
         start: int,
-        number: int,
+        number: int = 0,
     ) -> None:
         if len(self.reading.commands) >= MAX_COMMANDS:
             raise TooComplex(f"more than {MAX_COMMANDS} commands")
         self.reading.commands.append(
             Command(
-                words, assignments, redirects, source, start if self.own_text else -1,
-                self.depth, self.context, self.feed, number, self.function,
+                words, assignments, redirects, self.text[start : self.pos].strip(),
+                start if self.own_text else -1, self.depth, self.context, self.feed, number,
+                self.function,
             )
         )  # fmt: skip

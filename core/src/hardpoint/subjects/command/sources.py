@@ -9,7 +9,7 @@ import attrs
 
 from hardpoint.subjects.command.finding import Input
 from hardpoint.subjects.command.model import Segment
-from hardpoint.subjects.command.parse import UNKNOWN_FEED, Command, Reading, Redirect
+from hardpoint.subjects.command.reading import UNKNOWN_FEED, Command, Reading, Redirect
 from hardpoint.subjects.command.tables import names_of
 from hardpoint.subjects.command.words import Span, Word
 

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from hardpoint.subjects.command.finding import Finding, ask
-from hardpoint.subjects.command.parse import Command
+from hardpoint.subjects.command.reading import Command
 from hardpoint.subjects.command.sources import Frame, file_key
 from hardpoint.subjects.command.tables import names_of
 from hardpoint.subjects.command.unknown import Unknown

@@ -6,7 +6,7 @@ import re
 
 from hardpoint.subjects.command.finding import Finding, ask, refuse
 from hardpoint.subjects.command.opening import Code, Inner, Script, Stdin
-from hardpoint.subjects.command.parse import Command
+from hardpoint.subjects.command.reading import Command
 from hardpoint.subjects.command.sources import Frame, Sources, file_key, is_fed
 from hardpoint.subjects.command.words import HOLE
 
