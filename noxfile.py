@@ -85,7 +85,7 @@ def plugins(session: nox.Session) -> None:
 @nox.session
 def e2e(session: nox.Session) -> None:
     """Whole programs: the command line, several processes, the demo."""
-    prepare(session, *PACKAGES)
+    prepare(session, *PACKAGES, groups="dev")
     if has_tests("e2e"):
         session.run("pytest", "-q", "tests/e2e", *session.posargs)
 

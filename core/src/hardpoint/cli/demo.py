@@ -37,11 +37,14 @@ THIRD_PARTY: Final = "demo-plugin"
 class Scripted(Approver):
     """Says yes, and shows that it was asked."""
 
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
     async def decide(self, request: ApprovalRequest, context: JobContext) -> Decision:
-        _say(f"      asked: {request.tool} {json.dumps(request.params)}")
-        for reason in request.reasons:
-            _say(f"      because: {reason}")
-        _say("      answer: yes, once (by the script)")
+        lines = [f"asked: {request.tool} {json.dumps(request.params)}"]
+        lines += [f"because: {reason}" for reason in request.reasons]
+        for line in [*lines, "answer: yes, once (by the script)"]:
+            _say(f"      {line}", quiet=self._quiet)
         return Decision.once(by="the demo's script")
 
 
@@ -61,7 +64,7 @@ async def _run(folder: Path, as_json: bool) -> int:
     config_file.write_text(CONFIG + f'\n[audit]\npath = "{(folder / "audit").as_posix()}"\n')
     with _installed_plugin(folder):
         async with Runtime.from_config(
-            config_file, approver=Scripted(), origin="cli", in_memory=True
+            config_file, approver=Scripted(quiet=as_json), origin="cli", in_memory=True
         ) as rt:
             show = _Show(rt, as_json)
             await show.call("a call that succeeds", "echo", {"message": "hello"})
