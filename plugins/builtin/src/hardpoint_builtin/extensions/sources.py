@@ -6,7 +6,6 @@ nothing is fetched before anybody was asked. A pinned catalogue counts only with
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -53,6 +52,8 @@ def known(services: Any) -> Found:
 
 async def refresh(services: Any) -> Found:
     """The entries of all catalogues; those of addresses are fetched when they are not fresh."""
+    import asyncio
+
     remote = [source for source in configured(services) if source.is_remote]
     results = await asyncio.gather(
         *(_fetch(services, source) for source in remote), return_exceptions=True

@@ -6,7 +6,6 @@ the call that leads on: search, install, log in, activate, use.
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import logging
 from collections.abc import Mapping, Sequence
@@ -70,6 +69,8 @@ async def list_extensions(
 
 async def known(services: Any) -> sources.Found:
     """What can be installed as far as this machine knows it; asks no network."""
+    import asyncio
+
     return await _with_installers(services, await asyncio.to_thread(sources.known, services))
 
 
