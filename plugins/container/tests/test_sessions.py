@@ -15,7 +15,7 @@ import pytest
 from hardpoint import Tool, ToolOutput
 from hardpoint.errors import DomainUnavailable, SandboxError
 from hardpoint.interfaces import Invocation
-from hardpoint_container import ContainerDomain
+from hardpoint_container import ContainerDomain, ShellTool
 from hardpoint_container.podman import OWNER
 
 pytestmark = [pytest.mark.podman, pytest.mark.podman_only]
@@ -265,6 +265,17 @@ async def test_full_access_is_a_container_too_with_a_system_to_write_to(
     assert not (await kit.sh(f"cat {tmp_path}/canary")).ok
     assert not (await kit.sh("grep -q eth0 /proc/net/dev")).ok
     assert "CapEff:\t0000000000000000" in await kit.out("grep CapEff /proc/self/status")
+
+
+async def test_an_output_says_which_image_it_comes_from(kit: Any) -> None:
+    limit = timedelta(seconds=20)
+    invocation = Invocation(ShellTool(), "shell", {"command": "true"}, kit.context, limit)
+
+    output = await kit.domain.run(invocation)
+
+    image = await kit.domain.engine.image_digest()
+    assert output.meta["sandbox"] == {"engine": "podman", "image": image}
+    assert len(image) == 64
 
 
 async def test_the_domain_keeps_the_rules_of_domains(small: Any, workspace: Path, kit: Any) -> None:

@@ -90,7 +90,8 @@ class ContainerDomain(ExecutionDomain):
             raise ToolTimeout(timedelta(seconds=timeout)) from None
         if sandbox.cut_short:
             raise ToolTimeout(timedelta(seconds=timeout), partial=output)
-        return output
+        where = {"engine": self.config.engine, "image": session.image}
+        return attrs.evolve(output, meta={**output.meta, "sandbox": where})
 
     @asynccontextmanager
     async def session(self, context: JobContext) -> AsyncIterator[Session]:

@@ -46,6 +46,8 @@ class Session:
         self.spec = spec
         self.client = client
         self.gate = gate
+        self.image = ""
+        """What commands see as their system, as the engine names it."""
         self.active = 0
         self.full = False
         """The workspace is over its size."""
@@ -86,6 +88,7 @@ class Session:
                 hint="see docs/how-to/run-in-podman.md; limits that this machine cannot enforce can"
                 " be allowed with allow_unenforced under [plugin.container]",
             )
+        session.image = await engine.image_digest()
         return session
 
     @property
