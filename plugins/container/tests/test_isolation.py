@@ -55,7 +55,10 @@ async def test_a_fork_bomb_in_python_ends_too(kit: Any) -> None:
 
 
 @pytest.mark.podman_only
-async def test_a_memory_bomb_loses_the_command_not_the_sandbox(kit: Any) -> None:
+async def test_a_memory_bomb_loses_the_command_not_the_sandbox(
+    kit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     await kit.out("echo kept > /tmp/state")
 
     for _ in range(3):
@@ -64,6 +67,7 @@ async def test_a_memory_bomb_loses_the_command_not_the_sandbox(kit: Any) -> None
 
     await neighbour_works(kit)
     assert await kit.out("cat /tmp/state") == "kept"
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.podman_only

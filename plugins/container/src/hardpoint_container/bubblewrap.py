@@ -60,7 +60,8 @@ class BubblewrapEngine(Engine):
         for name, value in command_environment(spec).items():
             command += ["--setenv", name, value]
         command += ["--remount-ro", "/", "--chdir", WORKSPACE, "--", *runner]
-        return Launch(command, {"PATH": os.environ.get("PATH", os.defpath)}, tuple(fds))
+        environment = {"PATH": os.environ.get("PATH", os.defpath)}
+        return Launch(command, environment, fds=tuple(fds))
 
     def _check(self) -> None:
         if platform.system() != "Linux":

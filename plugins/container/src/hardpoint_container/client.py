@@ -94,6 +94,7 @@ class RunnerClient(asyncio.SubprocessProtocol):
                 cls,
                 *launch.command,
                 env=launch.environment,
+                cwd=launch.folder,
                 pass_fds=launch.fds,
                 start_new_session=True,
             )

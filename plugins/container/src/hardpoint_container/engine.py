@@ -49,6 +49,8 @@ class Launch:
 
     command: list[str]
     environment: Mapping[str, str]
+    folder: Path | None = None
+    """Where it runs; the current folder when absent."""
     fds: tuple[int, ...] = ()
     """Open files that it inherits; closed here once it runs."""
 

@@ -132,7 +132,8 @@ class PodmanEngine(Engine):
             # Relabelling the workspace would change the user's files.
             flags.append("--security-opt=label=disable")
         command = [self.config.podman, "run", *flags, "--entrypoint=", image, *runner]
-        return Launch(command, self.environment())
+        # Where its conmon runs it leaves a file called `oom` when memory runs out.
+        return Launch(command, self.environment(), self._profile_folder)
 
     def labels(self, spec: SandboxSpec) -> dict[str, str]:
         return {LABEL: "1", OWNER: my_mark(), **spec.labels}
