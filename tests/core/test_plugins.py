@@ -331,10 +331,18 @@ def test_settings_of_a_plugin_without_settings_are_an_error(install: Install) ->
 
 
 def test_settings_of_a_missing_plugin_say_what_to_install() -> None:
-    with pytest.raises(ConfigError, match="ghost") as refused:
-        load(plugin={"ghost": {}})
+    with pytest.raises(ConfigError, match="builder") as refused:
+        load(plugin={"builder": {}})
 
-    assert "pip install hardpoint-ghost" in (refused.value.hint or "")
+    assert "pip install hardpoint-builder" in (refused.value.hint or "")
+
+
+def test_nobody_is_told_to_install_a_name_that_may_be_misspelt() -> None:
+    with pytest.raises(ConfigError, match="containr") as refused:
+        load(plugin={"containr": {}})
+
+    assert "did you mean 'container'" in (refused.value.hint or "")
+    assert "pip install" not in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize("broken", [True, False])

@@ -17,6 +17,7 @@ from hardpoint._core import Core
 from hardpoint._leaks import Leaks
 from hardpoint._record import Labels, Recorder
 from hardpoint.config import Config, PolicyConfig
+from hardpoint.config.merge import located
 from hardpoint.context import JobContext, Origin
 from hardpoint.errors import ConfigError, HardpointError
 from hardpoint.folders import folder
@@ -24,8 +25,9 @@ from hardpoint.interfaces import ApprovalRequest, Approver, Clock, Decision, Pen
 from hardpoint.interfaces.limits import RateLimiterBackend
 from hardpoint.plugins import PluginManager
 from hardpoint.policy.grants import StoredGrants
-from hardpoint.policy.lint import lint_rules
+from hardpoint.policy.lint import lint_rules, unknown_names
 from hardpoint.policy.rules import Rule, parse_rule
+from hardpoint.protected import install_hint
 from hardpoint.registry import ToolRegistry
 from hardpoint.secrets import Secrets, references_in
 from hardpoint.services import CoreServices
@@ -146,33 +148,41 @@ def build(parts: Parts) -> Core:
     )
     _register_own_tools(registry, results, config)
     core.lock = _lock(config, registry, plugins)
-    if parts.installed_plugins:
-        check_rules(core, strict=parts.origin in ("cli", "gateway"))
     return core
 
 
-def check_rules(core: Core, *, strict: bool) -> None:
-    """Hold the rules against what is installed.
+def check_settings(core: Core, *, strict: bool) -> None:
+    """Hold the settings against what is installed.
 
-    Where the host program may still register tools of its own, a rule for an unknown tool is only
+    Where the host program may still register tools of its own, what names an unknown tool is only
     logged; where nothing can come any more it is an error.
 
     Raises:
-        ConfigError: Every rule that can never match, or whose examples do not hold.
+        ConfigError: The table of a plugin cannot be used, or, in strict mode, a rule can never
+            match, an example of it does not hold, or a setting names what is not there.
     """
-    if not core.rules:
-        return
+    problems = [
+        problem
+        for error in core.plugins.errors.values()
+        if isinstance(error, ConfigError)
+        for problem in located(error.problems, core.config.sources)
+    ]
+    if problems:
+        raise ConfigError(problems)
+    config, elsewhere = core.config, core.plugins.tools_elsewhere()
     findings = lint_rules(
         core.rules,
         core.registry,
-        elsewhere=core.plugins.tools_elsewhere(),
-        declared=core.config.policy.application_tools,
+        elsewhere=elsewhere,
+        declared=config.policy.application_tools,
     )
-    fatal = [str(finding) for finding in findings if finding.fatal]
-    for finding in findings:
-        if not finding.fatal or not strict:
-            logger.warning("%s", finding)
-    if fatal and strict:
+    names = unknown_names(config, core.registry, core.plugins.records, elsewhere)
+    told = [*((str(f), f.fatal) for f in findings), *names]
+    fatal = [text for text, is_fatal in told if is_fatal]
+    for text, is_fatal in told:
+        if not (strict and is_fatal):
+            logger.warning("%s", text)
+    if strict and fatal:
         raise ConfigError(fatal)
 
 
@@ -251,7 +261,7 @@ def _limiter(parts: Parts, plugins: PluginManager, store: Store) -> RateLimiterB
         raise ConfigError(
             f"[limits] backend = {name!r}: no plugin provides it;"
             f" there are {', '.join(sorted({'memory', 'sqlite', *plugins.limiters}))}",
-            hint=f"pip install hardpoint-{name}",
+            hint=install_hint(name, plugins.limiters),
         )
     return plugins.limiters[name].value
 

@@ -57,12 +57,15 @@ async def find(call: Call) -> None:
     core, name = call.core, call.request.tool
     if call.family is not None:
         call.family.admit(call.context.depth + 1)
+    if not isinstance(name, str):  # a model's reply can hold anything
+        raise ToolNotFound(str(name))
     plan = core.plan(name)
     if plan is None:
-        reason = core.disabled_reason(name)
-        if reason is not None:
+        status, reason = core.absence(name)
+        if status == "disabled":
             raise ToolDisabled(f"{name!r} is disabled: {reason}")
-        raise ToolNotFound(str(name), suggestions=core.registry.close_names(str(name)))
+        near = core.registry.close_names(str(name))
+        raise ToolNotFound(str(name), suggestions=near, hint=reason)
     call.plan = plan
     if not plan.config.enabled:
         source = core.config.sources.get(f"tools.{name}.enabled")

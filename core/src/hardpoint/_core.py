@@ -21,6 +21,7 @@ from hardpoint.interfaces import Approver, Clock, ExecutionDomain, RateLimiterBa
 from hardpoint.plugins import PluginManager
 from hardpoint.policy.loops import LoopGuard
 from hardpoint.policy.rules import Rule
+from hardpoint.protected import PROTECTED_OWNERS
 from hardpoint.registry import ToolRegistry
 from hardpoint.tools import ToolDefinition
 
@@ -76,6 +77,7 @@ class Core:
         self._opened: dict[int, asyncio.Future[None]] = {}
         self._exits = AsyncExitStack()
         self._lock = threading.Lock()
+        self.closed = False
 
     # plans -------------------------------------------------------------------------------------
 
@@ -85,7 +87,7 @@ class Core:
         known = self._plans.get(name)
         if known is not None and known[0] == version:
             return known[1]
-        entry = self.registry.entry(name) if isinstance(name, str) else None
+        entry = self.registry.entry(name)
         if entry is None:
             self._plans.pop(name, None)
             return None
@@ -103,15 +105,22 @@ class Core:
         """Stop sharing plans with the core that this one is a copy of."""
         self._plans = {}
 
-    def disabled_reason(self, name: str) -> str | None:
-        """Why a tool of this name is not there although it could be."""
-        from hardpoint.protected import PROTECTED_OWNERS
-
+    def absence(self, name: str) -> tuple[str, str | None]:
+        """Why a tool is not there: `disabled` with the reason, or `missing` with a hint."""
         owner = PROTECTED_OWNERS.get(name)
+        failed: list[str] = []
         for record in self.plugins.records.values():
             if record.status == "blocked" and owner is not None and record.distribution == owner:
-                return f"plugin {record.name!r} is switched off ({record.reason})"
-        return None
+                return "disabled", f"plugin {record.name!r} is switched off ({record.reason})"
+            if record.status == "failed" and owner in (None, record.distribution):
+                failed.append(record.reason or record.name)
+        if failed:
+            return "missing", f"a plugin could not be loaded: {'; '.join(failed)}"
+        if owner is not None and all(
+            r.distribution != owner for r in self.plugins.records.values()
+        ):
+            return "missing", f"pip install {owner}" if owner != "hardpoint" else None
+        return "missing", None
 
     # opening what opens late --------------------------------------------------------------------
 
@@ -146,7 +155,8 @@ class Core:
         await asyncio.shield(opened)
 
     async def close(self) -> None:
-        """Leave toolsets and domains, last opened first."""
+        """Leave toolsets and domains, last opened first; no call begins any more."""
+        self.closed = True
         self._opened.clear()
         await self._exits.aclose()
 

@@ -19,6 +19,7 @@ from hardpoint.limits import ToolRateLimitConfig
 from hardpoint.plugins import HookFunction, PluginManager
 from hardpoint.policy.binding import BoundRule, NotAbout, bind_rule
 from hardpoint.policy.rules import Rule, rules_for
+from hardpoint.protected import install_hint
 from hardpoint.tools import (
     ALL_EFFECTS,
     ApprovalRequirement,
@@ -146,7 +147,7 @@ class Plan:
         if self.domain is None:
             raise DomainUnavailable(
                 f"the domain {self.domain_name!r} of {self.entry.name!r} is not available",
-                hint=f"pip install hardpoint-{self.domain_name}, and see `hardpoint plugins list`",
+                hint=f"{install_hint(self.domain_name)}; `hardpoint plugins list` shows what there is",
             )
         return self.domain
 

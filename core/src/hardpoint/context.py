@@ -237,6 +237,13 @@ class JobContext:
         copy.__dict__["origin"] = origin
         return copy
 
+    def within(self, workspace: Path) -> Self:
+        """A copy with another workspace, bound to the same call."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.__dict__["workspace"] = workspace
+        return copy
+
     @property
     def call_id(self) -> str | None:
         return self.handle.call_id if self.handle else None

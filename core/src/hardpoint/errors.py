@@ -182,12 +182,14 @@ class ToolNotFound(ToolError):
 
     kind = "not_found"
 
-    def __init__(self, name: str, *, suggestions: Sequence[str] = ()) -> None:
+    def __init__(
+        self, name: str, *, suggestions: Sequence[str] = (), hint: str | None = None
+    ) -> None:
         self.suggestions = tuple(suggestions)
         did_you_mean = ""
         if self.suggestions:
             did_you_mean = "; did you mean " + " or ".join(map(repr, self.suggestions)) + "?"
-        super().__init__(f"no tool named {name!r}{did_you_mean}")
+        super().__init__(f"no tool named {name!r}{did_you_mean}", hint=hint)
         self.tool = name
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from hardpoint.errors import InvalidParameters, RateLimited, ToolError
+from hardpoint.errors import ApprovalRequired, InvalidParameters, ToolError
 from hardpoint.parts import Audio, Blob, Image, Link, Part, Resource, Text
 
 # Phrases that try to steer a model from inside data. They are marked, never removed: the reader may
@@ -74,14 +74,24 @@ def render_result(
     )
 
 
+FOR_OPERATORS: Final = frozenset(("disabled", "domain_unavailable", "not_authorized"))
+"""Kinds whose hints speak of settings and commands, which are nothing for a model."""
+
+
 def render_error(tool: str, error: ToolError, *, notices: Sequence[str] = ()) -> str:
     """The text of a failed call: what happened, every problem, what to do next."""
-    lines = [f"Error: {tool}: {escape(error.message)}"]
+    message = error.message
+    if isinstance(error, InvalidParameters) and error.issues:
+        message = message.partition(":")[0]
+    lines = [f"Error: {tool}: {escape(message)}"]
     if isinstance(error, InvalidParameters):
         lines += [f"- {escape(str(issue))}" for issue in error.issues]
-    if isinstance(error, RateLimited) and error.retry_after is not None:
-        lines.append(f"Retry after {error.retry_after.total_seconds():g} s.")
-    if error.hint:
+    if isinstance(error, ApprovalRequired):
+        lines.append(
+            f"A person has to approve this call (id {error.approval_id}). Once that is done, call"
+            " again with exactly the same arguments."
+        )
+    elif error.hint and (error.kind not in FOR_OPERATORS or "not retry" in error.hint):
         lines.append(error.hint)
     lines += [f"[{escape(notice)}]" for notice in notices]
     return "\n".join(lines)

@@ -22,6 +22,7 @@ from hardpoint.errors import (
 )
 from hardpoint.hookspecs import API_VERSION, PROJECT, SPECS
 from hardpoint.interfaces import Approver, ExecutionDomain, RateLimiterBackend
+from hardpoint.protected import install_hint
 from hardpoint.registrars import (
     CORE_DOMAINS,
     ApproverRegistrar,
@@ -318,7 +319,7 @@ class PluginManager:
             record = self.records.get(name)
             if record is None:
                 raise MissingPlugin(
-                    name, f"not installed, {wanted_by}", hint=f"pip install hardpoint-{name}"
+                    name, f"not installed, {wanted_by}", hint=install_hint(name, self.records)
                 )
             if record.status != "active":
                 raise MissingPlugin(name, f"{record.status} ({record.reason}), {wanted_by}")
@@ -328,7 +329,7 @@ class PluginManager:
                 raise ConfigError(
                     f"{source or 'the configuration'}: [plugin.{name}] is set"
                     f" but no plugin {name!r} is installed",
-                    hint=f"pip install hardpoint-{name}, or remove the table",
+                    hint=install_hint(name, self.records),
                 )
 
     # calling -----------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Final, Literal
 
 _BY_DISTRIBUTION: Final[dict[str | None, str]] = {
@@ -25,6 +27,9 @@ _BY_DISTRIBUTION: Final[dict[str | None, str]] = {
     ),
 }
 
+FIRST_PARTY: Final = frozenset({"builtin", "container", "wasm", "mcp", "redis", "builder"})
+"""The plugins of this project, by name; each is the distribution `hardpoint-NAME`."""
+
 PROTECTED_OWNERS: Final[dict[str, str | None]] = {
     name: owner for owner, names in _BY_DISTRIBUTION.items() for name in names.split()
 }
@@ -34,15 +39,23 @@ PROTECTED_TOOL_NAMES: Final = frozenset(PROTECTED_OWNERS)
 
 PROTECTED_KINDS: Final[dict[str, Literal["command", "path", "url", "text"]]] = {
     "shell": "command",
-    **dict.fromkeys(
-        ("read_file", "write_file", "list_dir", "apply_patch", "grep", "glob"), "path"
-    ),
+    **dict.fromkeys(("read_file", "write_file", "list_dir", "apply_patch", "grep", "glob"), "path"),
     "http": "url",
     "web_fetch": "url",
 }
-"""The kind of subject of each protected name that has one, so that rules are readable without it."""
+"""The kind of subject of each protected name that has one, so that rules can be read without it."""
 
 
 def canonical_name(name: str) -> str:
     """One spelling for names that a reader could confuse: `My-Tool` and `my_tool` are one name."""
     return name.replace("-", "_").casefold()
+
+
+def install_hint(plugin: str, known: Iterable[str] = ()) -> str:
+    """What to do about a plugin that is not there. Never to install a name that may be misspelt."""
+    if plugin in FIRST_PARTY:
+        return f"pip install hardpoint-{plugin}"
+    near = difflib.get_close_matches(plugin, sorted({*known, *FIRST_PARTY}), n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return "install the distribution that brings it, or remove the setting"

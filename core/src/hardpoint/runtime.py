@@ -105,6 +105,8 @@ class Runtime:
         self._core: Core = _build.build(self._parts)
         for each in tools:
             self.registry.register(each)
+        if installed_plugins:
+            _build.check_settings(self._core, strict=origin in ("cli", "gateway"))
 
     @classmethod
     def from_config(
@@ -267,10 +269,7 @@ class Runtime:
             raise HardpointError(
                 "the context is the third argument: rt.call(name, params, context)"
             )
-        if context is None:
-            raise HardpointError(
-                "a call needs a context", hint='JobContext(user_id="…") says who is calling'
-            )
+        context = self._caller(context)
         if context.handle is not None:
             # A tool that calls back with its own context is a nested call, whatever it calls on.
             outcome: CallOutcome = await self._core.services.run(
@@ -278,6 +277,21 @@ class Runtime:
             )
             return outcome
         return await run_call(self._core, request, context, watch=watch)
+
+    def _caller(self, context: Any) -> JobContext:
+        """The caller, with the workspace of the settings where it has none of its own."""
+        if not isinstance(context, JobContext):
+            raise HardpointError(
+                f"a call needs a JobContext, not {context!r}",
+                hint='JobContext(user_id="…") says who is calling',
+            )
+        if self._core.closed:
+            raise HardpointError(
+                "this runtime is closed", hint="make calls inside `async with Runtime…`"
+            )
+        if context.workspace is None and self._core.config.workspace is not None:
+            return context.within(self._core.config.workspace)
+        return context
 
     async def check(self, tool: str, params: Any, context: JobContext) -> PolicyVerdict:
         """What would be decided about a call. Nothing runs, nothing is counted, nobody is asked.
@@ -287,7 +301,7 @@ class Runtime:
         """
         from hardpoint._call import preview
 
-        return await preview(self._core, ToolCall(tool, params), context)
+        return await preview(self._core, ToolCall(tool, params), self._caller(context))
 
     async def explain(self, tool: str, params: Any, context: JobContext) -> dict[str, Any]:
         """Everything that a call would meet: rule, file and line, plugin, domain, limit, secret.
@@ -297,7 +311,7 @@ class Runtime:
         """
         from hardpoint._explain import explain
 
-        return await explain(self._core, ToolCall(tool, params), context)
+        return await explain(self._core, ToolCall(tool, params), self._caller(context))
 
     def under_policy(self, policy: PolicyConfig) -> Runtime:
         """Another view of the same tools under another policy, for `check`; it runs nothing.
@@ -350,9 +364,17 @@ class Runtime:
             provider: As for `definitions`.
             tool_calls: The reply's tool calls, or the whole message that holds them.
             context: Who calls.
+
+        Raises:
+            HardpointError: It is neither.
         """
         from hardpoint.providers import parse_calls, result_messages
 
+        if tool_calls is None or isinstance(tool_calls, str | bytes | int | float):
+            raise HardpointError(
+                f"these are no tool calls: {tool_calls!r}",
+                hint="hand over the reply's list of tool calls, or the whole message",
+            )
         names = [definition.name for definition in self.visible(context)]
         calls = parse_calls(provider, tool_calls, names)
         outcomes = await asyncio.gather(

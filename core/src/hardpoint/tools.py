@@ -275,6 +275,15 @@ def _timedelta(value: timedelta | float) -> timedelta:
     return value if isinstance(value, timedelta) else timedelta(seconds=value)
 
 
+def _effects(value: Collection[Effect]) -> frozenset[Effect]:
+    if isinstance(value, str):
+        raise ValueError(f"effects is a collection, for example [{value!r}]")
+    unknown = sorted(set(value) - ALL_EFFECTS)
+    if unknown:
+        raise ValueError(f"unknown effect {unknown[0]!r}; known: {', '.join(sorted(ALL_EFFECTS))}")
+    return frozenset(value)
+
+
 @attrs.frozen
 class ToolOptions:
     """What `@tool` can say beyond the function's signature."""
@@ -284,9 +293,16 @@ class ToolOptions:
     title: str | None = None
     domain: str = "orchestrator"
     approval: Approval = attrs.field(default=ApprovalRequirement.NEVER, converter=_approval)
-    rate_limit: ToolRateLimitConfig | None = None
-    effects: Collection[Effect] = ALL_EFFECTS
-    timeout: timedelta = attrs.field(default=EXECUTION_TIMEOUT, converter=_timedelta)
+    rate_limit: ToolRateLimitConfig | None = attrs.field(
+        default=None,
+        validator=attrs.validators.optional(attrs.validators.instance_of(ToolRateLimitConfig)),
+    )
+    effects: Collection[Effect] = attrs.field(default=ALL_EFFECTS, converter=_effects)
+    timeout: timedelta = attrs.field(
+        default=EXECUTION_TIMEOUT,
+        converter=_timedelta,
+        validator=attrs.validators.gt(timedelta(0)),
+    )
     sensitive: Collection[str] = ()
     provenance: Provenance = "untrusted"
     cost: Decimal | None = None
@@ -424,14 +440,15 @@ def tool(
             `sensitive` (parameters to redact), `provenance`, `cost`, `canonicalise`.
 
     Raises:
-        RegistrationError: When a parameter has no usable type; the message names it.
+        RegistrationError: An option cannot be used, or a parameter has no usable type; the message
+            names it.
     """
     try:
         checked = ToolOptions(**options)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise RegistrationError(
             str(options.get("name", "")),
-            f"tool(): {str(error).replace('ToolOptions.__init__() ', '')}",
+            f"tool(): {str(error.args[0]).replace('ToolOptions.__init__() ', '')}",
             hint="known options: " + ", ".join(field.name for field in attrs.fields(ToolOptions)),
         ) from error
     if function is None:

@@ -86,8 +86,6 @@ def call(
                 approval=approval,
                 deadline=None if timeout is None else rt.services.clock.now() + timeout,
             )
-            for warning in rt.config.warnings:
-                click.echo(f"warning: {warning}", err=True)
             outcome = await rt.run(tool, params, context)
         if as_json:
             say_json(outcome.to_json())

@@ -17,6 +17,7 @@ import click
 
 from hardpoint.cli import exits
 from hardpoint.context import JobContext
+from hardpoint.errors import MissingPlugin
 from hardpoint.interfaces import ApprovalRequest, Approver, Decision
 
 CONFIG: Final = """\
@@ -66,6 +67,10 @@ async def _run(folder: Path, as_json: bool) -> int:
         async with Runtime.from_config(
             config_file, approver=Scripted(quiet=as_json), origin="cli", in_memory=True
         ) as rt:
+            if rt.registry.get("json") is None:
+                raise MissingPlugin(
+                    "builtin", "the demo calls its tools", hint="pip install hardpoint-builtin"
+                )
             show = _Show(rt, as_json)
             await show.call("a call that succeeds", "echo", {"message": "hello"})
             await show.call(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import click
 from hardpoint.cli import exits
 from hardpoint.cli.render import say_json
 from hardpoint.cli.state import State
+from hardpoint.config import Config
 from hardpoint.errors import ConfigError, HardpointError, NotAuthorized
 from hardpoint.interfaces import CheckResult
 
@@ -29,6 +30,11 @@ Probe = Callable[[State], Awaitable[Sequence[CheckResult]]]
 def doctor(state: State, only: tuple[str, ...], as_json: bool) -> int:
     """Probe the configuration, the state, the guards and every plugin's domain. ONLY names some."""
     results = asyncio.run(_run(state, only))
+    if only and not results:
+        raise click.UsageError(
+            f"no check is called {' or '.join(map(repr, only))};"
+            f" there are {', '.join(sorted(PROBES))} and those of the active plugins"
+        )
     if as_json:
         say_json([attrs.asdict(result) for result in results])
     else:
@@ -76,9 +82,29 @@ async def _try(name: str, probe: Probe, state: State) -> Sequence[CheckResult]:
 
 async def configuration(state: State) -> Sequence[CheckResult]:
     found = state.load_config()
-    results = [CheckResult("configuration", "ok", f"{len(found.policy.rules)} rules, all readable")]
+    state.runtime(in_memory=True)  # holds the rules, and every name, against what is installed
+    rules = len(found.policy.rules)
+    results = [CheckResult("configuration", "ok", f"readable; {rules} rules, each can match")]
     results += [CheckResult("configuration", "warning", text) for text in found.warnings]
+    results += [CheckResult("in effect", "warning", text) for text in _loosened(found)]
     return results
+
+
+def _loosened(config: Config) -> Iterator[str]:
+    """Settings that take protection away, so that nobody forgets them."""
+    if config.policy.mode == "auto":
+        yield "[policy] mode = 'auto'"
+    for rule in config.policy.rules:
+        if rule.decision == "allow" and isinstance(rule.spec, str) and "(" not in rule.spec:
+            yield f"{rule.source}: allow = {rule.spec!r}: every call of it that does not always ask"
+    if config.network.allow_private:
+        yield f"[network] allow_private = {[str(n) for n in config.network.allow_private]}"
+    if config.network.allow_http:
+        yield "[network] allow_http: plain http"
+    if not config.audit.enabled:
+        yield "[audit] enabled = false: nothing is written down"
+    if not config.output.leak_scan:
+        yield "[output] leak_scan = false: secrets in results are not noticed"
 
 
 async def plugins(state: State) -> Sequence[CheckResult]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import click
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -67,7 +69,10 @@ class State:
         from hardpoint.runtime import Runtime
 
         options = {"origin": "cli", "in_memory": False, "installed_plugins": True, **options}
-        return Runtime(self.load_config(), **options)
+        config = self.load_config()
+        for warning in config.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        return Runtime(config, **options)
 
     def require_operator(self, what: str) -> None:
         """Refuse unless a person or the operator's token is there: for commands of plugins.

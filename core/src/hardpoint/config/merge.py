@@ -246,7 +246,7 @@ def _structure(
         try:
             return structure(value, type_, where)
         except ConfigError as error:
-            problems.extend(_located(problem, sources) for problem in error.problems)
+            problems.extend(located(error.problems, sources))
             return None
 
     for name, type_ in TABLES.items():
@@ -277,6 +277,11 @@ def _structure(
             f" and disabled ({sources.get('plugins.disabled')})"
         )
     return Config(**fields, sources=sources, warnings=tuple(warnings))
+
+
+def located(problems: Iterable[str], sources: Mapping[str, Source]) -> list[str]:
+    """The problems, each with file and line in front as far as its dotted path is known."""
+    return [_located(problem, sources) for problem in problems]
 
 
 def _located(problem: str, sources: Mapping[str, Source]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -13,7 +13,7 @@ from hardpoint.entries import Entry
 from hardpoint.errors import ConfigError, ToolError
 from hardpoint.policy.binding import BoundRule, NotAbout, bind_rule
 from hardpoint.policy.rules import Rule
-from hardpoint.protected import PROTECTED_KINDS, PROTECTED_TOOL_NAMES
+from hardpoint.protected import FIRST_PARTY, PROTECTED_KINDS, PROTECTED_TOOL_NAMES
 from hardpoint.registry import ToolRegistry
 from hardpoint.tools import FunctionTool, Subject, SubjectKind, Tool
 
@@ -100,12 +100,11 @@ def _lint_one(
         if not any(rule.names(name) for name in PROTECTED_TOOL_NAMES):
             yield Finding(rule, "matches no tool that is installed now", fatal=False)
         return
-    near = difflib.get_close_matches(rule.tool, [*registry, *PROTECTED_TOOL_NAMES], n=1)
-    did_you_mean = f"; did you mean {near[0]!r}?" if near else ""
+    told = _no_such("tool", rule.tool, {*registry, *PROTECTED_TOOL_NAMES})
     yield Finding(
         rule,
-        f"there is no tool {rule.tool!r}{did_you_mean} A tool that your program registers itself"
-        " belongs into [policy] application_tools",
+        f"{told} (a tool that your program registers itself belongs into"
+        " [policy] application_tools)",
         fatal=True,
     )
 
@@ -189,3 +188,41 @@ def _command_matches(bound: BoundRule, command: Any) -> bool:
 def _without_place(error: ConfigError, rule: Rule) -> str:
     """The message without file and rule, which the finding says itself."""
     return error.message.removeprefix(f"{rule.source}: rule {str(rule)!r}").lstrip(": ").strip()
+
+
+def unknown_names(
+    config: Config,
+    registry: ToolRegistry,
+    plugins: Collection[str],
+    elsewhere: Mapping[str, str],
+) -> list[tuple[str, bool]]:
+    """Settings for tools and plugins that are not there, and whether each looks like a mistake.
+
+    A name that is nearly one that there is would otherwise protect nothing, without a word. One
+    that resembles nothing may be meant for another machine.
+    """
+    tools = {*registry, *PROTECTED_TOOL_NAMES}
+    known_plugins = {*plugins, *FIRST_PARTY}
+    loose = [*elsewhere, *config.policy.application_tools]
+    found: list[tuple[str, bool]] = []
+
+    def check(what: str, name: str, known: Collection[str], place: str, source: object) -> None:
+        if name not in known:
+            near = bool(difflib.get_close_matches(name, sorted(known), n=1))
+            found.append((f"{source or 'settings'}: {place}: {_no_such(what, name, known)}", near))
+
+    for name in sorted(config.tools):
+        if not any(fnmatch.fnmatchcase(name, each) for each in loose):
+            source = config.sources.get(f"tools.{name}")
+            check("tool", name, tools, f"[tools.{name}]", source)
+    for name in sorted(config.plugins.disabled):
+        source = config.sources.get("plugins.disabled")
+        check("plugin", name, known_plugins, "plugins.disabled", source)
+    for name, reason in sorted(config.blocked.items()):
+        check("plugin", name, known_plugins, reason, "command line")
+    return found
+
+
+def _no_such(what: str, name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"there is no {what} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
