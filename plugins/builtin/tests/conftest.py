@@ -18,7 +18,7 @@ import pytest
 import trustme
 
 from hardpoint import Config, JobContext, Runtime
-from hardpoint.config import StoreConfig
+from hardpoint.config import PolicyConfig, StoreConfig
 from hardpoint.interfaces import CallHandle
 from hardpoint.net import PinnedClient, UrlGuard
 
@@ -226,6 +226,7 @@ def runtime_at(place: str) -> Callable[..., Runtime]:
         config = Config(
             store=StoreConfig(**where),
             plugin={"builtin": options.pop("settings", {})},
+            policy=options.pop("policy", PolicyConfig()),
             load_only=frozenset({"builtin"}),
         )
         return Runtime(config, installed_plugins=True, **options)

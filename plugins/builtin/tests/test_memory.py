@@ -38,7 +38,7 @@ async def test_what_was_written_is_read_and_listed(workspace):
 
 @pytest.mark.parametrize(
     "query",
-    ["jasmine", "JASMINE tea", "jas*", '"jasmine tea"', "drinks drinking", "🍵", "京都", "都", "cafe"],
+    ["jasmine", "JASMINE tea", "jas*", '"jasmine tea"', "drinking", "🍵", "京都", "都", "cafe"],
 )
 async def test_a_text_is_found_by_what_is_in_it(workspace, query):
     await workspace.write("ana", "a.md", "She drinks jasmine tea 🍵 in a Café, 東京都.")
@@ -184,7 +184,7 @@ async def test_no_query_breaks_the_search(workspace, query, text):
 @pytest.mark.parametrize(
     "query",
     [
-        '" OR 1=1 --', "'; DROP TABLE memory_documents; --", "NEAR(a b, 5)", "path:a", "-tea", "^tea",
+        '" OR 1=1 --', "'; DROP TABLE memory_chunks; --", "NEAR(a b, 5)", "path:a", "-tea", "^tea",
         "tea AND OR NOT", "((((", '"""', "tea:*", "a & b | !c <-> d", "\\", "%_%", "*", "{path}: x",
         "\0", "\ud800", "tea" * 5000, " ".join(map(str, range(5000))), '"' * 5000,
     ],
@@ -272,7 +272,7 @@ async def test_vectors_follow_their_texts(colours):
 
 
 async def test_vectors_of_another_model_are_made_anew(colours, runtime):
-    workspace, _ = colours
+    assert colours
     other = Colours()
     other.model = "other"
     second = MemoryWorkspace(other)

@@ -1,4 +1,4 @@
-"""How often the right passage is among the first five; the table in the documentation is from here."""
+"""How often the right passage is among the first five; the documentation tells what it was."""
 
 import json
 from pathlib import Path

@@ -64,7 +64,7 @@ def test_every_text_is_a_query(text):
         ("東京都", [], [Term(("東京", "京都"))]),
         ("都", [], [Term(("都",), prefix=True)]),
         ('"東京 x"', [Term(("東京", "京", "x"))], []),
-        ("* \"\" '", [], []),
+        ('* "" \'', [], []),
     ],
 )
 def test_queries_are_read(text, required, wanted):

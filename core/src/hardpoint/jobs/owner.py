@@ -41,16 +41,12 @@ def has_died(owner: str | None) -> bool:
 @cache
 def _place() -> str:
     """Where process numbers mean the same: this machine since its start, this container."""
-    parts = [socket.gethostname()]
-    for read in (
-        lambda: Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip(),
-        lambda: str(Path("/proc/self/ns/pid").readlink()),
-    ):
-        try:
-            parts.append(read())
-        except OSError:
-            parts.append("")
-    return "|".join(parts)
+    try:
+        start = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        numbers = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:  # not Linux
+        start = numbers = ""
+    return f"{socket.gethostname()}|{start}|{numbers}"
 
 
 def _started(pid: int) -> str | None:

@@ -1,4 +1,4 @@
-"""Run one claimed job to its end: its calls, or its worker. Who claims jobs is decided elsewhere."""
+"""Run one claimed job to its end: its calls, or its worker. What runs when is in `executor`."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Running:
         services = JobServices(self.core.services, self)
         handle = CallHandle(
             call_id=f"job_{self.job.id}",
-            services=services,  # type: ignore[arg-type]  # what is not here is delegated
+            services=services,
             origin="job",
             progress=self.report,
         )

@@ -6,7 +6,7 @@ import asyncio
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import attrs
 
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 MAX_PENDING: Final = 10_000
 """Jobs of one user that may wait at one time."""
 _ID: Final = re.compile(r"[0-9a-f-]{4,36}\Z")
+P = ParamSpec("P")
+T = TypeVar("T")
 WorkerFunction = Callable[[Mapping[str, Any], JobContext], Awaitable[Any]]
 
 
@@ -119,8 +121,8 @@ class Jobs:
             NotAuthorized: One of its calls is denied.
         """
         job = self._make(request, context)
-        parent = context.job_id and await self._run(self.tables.get, context.job_id)
-        if parent:
+        parent = await self._run(self.tables.get, context.job_id or "")
+        if parent is not None:
             job = attrs.evolve(job, depth=parent.depth + 1)
             if job.depth > MAX_DEPTH:
                 raise NotAuthorized(f"jobs that start jobs may go {MAX_DEPTH} deep, not further")
@@ -242,8 +244,12 @@ class Jobs:
         if job is None:
             raise _wrong("job_id", "an id", f"there is no job {job_id!r}; list_jobs shows them")
         if job.state == "in_progress" and await self.recover():
-            job = await self._run(self.tables.get, job.id) or job
+            job = await self._again(job)
         return job
+
+    async def _again(self, job: Job) -> Job:
+        """The job as it stands now; as it was when it has been deleted meanwhile."""
+        return await self._run(self.tables.get, job.id) or job
 
     async def list(
         self, user_id: str | None, states: Collection[str] = (), limit: int = 100
@@ -272,7 +278,7 @@ class Jobs:
         deadline = None if timeout is None else self.core.clock.monotonic() + timeout
         pause = 0.02
         while True:
-            job = await self._run(self.tables.get, job.id) or job
+            job = await self._again(job)
             left = None if deadline is None else deadline - self.core.clock.monotonic()
             if not job.is_active or (left is not None and left <= 0):
                 return job
@@ -395,8 +401,9 @@ class Jobs:
             self._executor.wake()
             await self._executor.idle.wait()
 
-    async def _run(self, function: Callable[..., Any], *args: Any) -> Any:
-        return await self.tables.tables.run(function, *args)
+    async def _run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        done: T = await self.tables.tables.run(function, *args, **kwargs)
+        return done
 
 
 def _text(text: str) -> str:

@@ -88,7 +88,7 @@ class JobTables:
         rows = self.tables.query(f"SELECT {_COLUMNS} FROM jobs_jobs WHERE id = ?", (job_id,))  # noqa: S608
         return _job(rows[0]) if rows else None
 
-    def matching(self, user_id: str | None, prefix: str, limit: int = 5) -> list[str]:
+    def matching(self, user_id: str | None, prefix: str, limit: int = 5) -> Sequence[str]:
         """The ids that begin so, of one user or, for the operator, of all."""
         rows = self.tables.query(
             "SELECT id FROM jobs_jobs WHERE substr(id, 1, ?) = ? AND (user_id = ? OR ? = 1)"
@@ -99,7 +99,7 @@ class JobTables:
 
     def list(
         self, user_id: str | None, states: Collection[str] = (), limit: int = 100
-    ) -> list[Job]:
+    ) -> Sequence[Job]:
         """Jobs, the newest first."""
         marks = ", ".join("?" * len(states))
         rows = self.tables.query(
@@ -170,7 +170,7 @@ class JobTables:
             (until, owner),
         )
 
-    def to_cancel(self, owner: str) -> list[str]:
+    def to_cancel(self, owner: str) -> Sequence[str]:
         """The running jobs of an owner that somebody wants to end."""
         rows = self.tables.query(
             "SELECT id FROM jobs_jobs WHERE owner = ? AND state = 'in_progress' AND cancelling = 1",
@@ -238,13 +238,13 @@ class JobTables:
                 _add_event(transaction, job.id, job.user_id, now, state, data)
         return bool(changed == 1)
 
-    def recover(self, now: float, own: str = "") -> list[str]:
+    def recover(self, now: float, own: str = "") -> Sequence[str]:
         """Mark the jobs failed whose process has died or no longer renews its lease."""
         rows = self.tables.query(
             f"SELECT {_COLUMNS} FROM jobs_jobs WHERE state = 'in_progress' AND owner <> ?",  # noqa: S608
             (own,),
         )
-        lost: list[str] = []
+        lost = []
         for job in map(_job, rows):
             expired = job.lease_until is not None and job.lease_until < now
             if expired or has_died(job.owner):

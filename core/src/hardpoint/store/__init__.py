@@ -219,7 +219,15 @@ class Namespace:
         """Call a function that uses the store in a thread, so that the loop goes on meanwhile."""
         import asyncio
 
-        return await asyncio.to_thread(function, *args, **kwargs)
+        work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # A thread cannot be stopped; it must not use the store after its caller has gone.
+            await asyncio.wait({work})
+            if not work.cancelled():
+                work.exception()  # retrieved, so that asyncio does not complain
+            raise
 
 
 def _open(location: str | Path, timeout: float) -> Backend:
