@@ -55,6 +55,7 @@ class Compounds(Lexer):
         redirects: list[Redirect],
         start: int,
         number: int = 0,
+        name_at: int | None = None,
     ) -> None:
         """Add a command to the reading, which began at `start` and ends here."""
         raise NotImplementedError

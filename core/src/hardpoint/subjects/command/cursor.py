@@ -63,6 +63,10 @@ class Cursor:
         """Places that shells read differently; each makes the line one that asks."""
         self.inner_texts: list[tuple[int, int]] = []
         """Stretches whose inside was read as a text of its own."""
+        self.documents: list[tuple[int, int]] = []
+        """Stretches that belong to here-documents: operators with end words, and bodies."""
+        self.own_text = True
+        """Places are places in the line, not in a text inside it."""
 
     # what `parse` provides ---------------------------------------------------------------------
 

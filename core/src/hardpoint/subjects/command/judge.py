@@ -155,7 +155,8 @@ class _Judge(Staging):
             known |= here
         if not any(reading.failure for reading in readings):
             starts = {command.start for reading in readings for command in reading.commands}
-            doubt = second_reading(text, starts, readings[0].inner_texts)
+            first = readings[0]
+            doubt = second_reading(text, starts, first.inner_texts, first.documents)
             if doubt:
                 self.notes.append(ask(doubt))
 

@@ -183,6 +183,8 @@ class Lexer(Expansions):
                 lines.append(bare)
                 slashes = len(line) - len(line.rstrip("\\"))
                 joined = joined + bare[:-1] if document.expands and slashes % 2 else ""
+            if self.own_text:
+                self.documents.append((start, self.pos))
             body = "".join(line + "\n" for line in lines)
             document.body = Word(body, body, quoted=True)
             if document.expands:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from hardpoint.subjects.command.compound import COMPOUND, Compounds
-from hardpoint.subjects.command.cursor import Dialect, TooComplex, Unreadable
+from hardpoint.subjects.command.cursor import TooComplex, Unreadable
 from hardpoint.subjects.command.reading import UNKNOWN_FEED, Command, Reading, Redirect
 from hardpoint.subjects.command.words import Span, Word, assigned_name
 
@@ -40,11 +40,6 @@ def read_line(text: str) -> list[Reading]:
 class Parser(Compounds):
     """Recursive descent over the shell grammar."""
 
-    def __init__(self, text: str, dialect: Dialect, reading: Reading) -> None:
-        super().__init__(text, dialect, reading)
-        self.own_text = True
-        """Places are places in the line, not in a text inside it."""
-
     def read(self) -> Reading:
         try:
             self.commands_until(())
@@ -57,6 +52,7 @@ class Parser(Compounds):
             self.reading.gave_up = isinstance(reason, TooComplex)
         self.reading.doubts += self.doubts
         self.reading.inner_texts += self.inner_texts
+        self.reading.documents += self.documents
         return self.reading
 
     # substitutions -----------------------------------------------------------------------------
@@ -227,6 +223,7 @@ class Parser(Compounds):
         words: list[Word] = []
         assignments: list[tuple[str, Word]] = []
         redirects: list[Redirect] = []
+        name_at = start
         while True:
             self.skip_blanks()
             redirect = self.redirect()
@@ -249,6 +246,7 @@ class Parser(Compounds):
             if name and found:
                 assignments.append((name[1], self._assigned(name[0], found[0])))
             else:
+                name_at = name_at if words else before
                 words += found
                 if raw.endswith("=") and self.dialect == "bash" and assigned_name(raw):
                     # `declare a=(…)`
@@ -258,7 +256,7 @@ class Parser(Compounds):
                 raise Unreadable("a command is missing")
             # Braces made nothing of the only word.
             words = [Word("", self.text[start : self.pos], quoted=True)]
-        self.emit(words, assignments, redirects, start, number)
+        self.emit(words, assignments, redirects, start, number, name_at)
 
     def _assigned(self, prefix: str, word: Word) -> Word:
         value = word.part(word.text[word.text.find("=") + 1 :])
@@ -308,6 +306,8 @@ class Parser(Compounds):
         self.pos = match.start() + len(descriptor) + len(operator)
         if operator in ("<<", "<<-"):
             document = self.here_document(operator == "<<-")
+            if self.own_text:
+                self.documents.append((match.start(), self.pos))
             return Redirect(operator, Word("", quoted=True), document, descriptor)
         self.skip_blanks()
         before = self.pos
@@ -323,13 +323,15 @@ class Parser(Compounds):
         redirects: list[Redirect],
         start: int,
         number: int = 0,
+        name_at: int | None = None,
     ) -> None:
         if len(self.reading.commands) >= MAX_COMMANDS:
             raise TooComplex(f"more than {MAX_COMMANDS} commands")
+        place = start if name_at is None else name_at
         self.reading.commands.append(
             Command(
                 words, assignments, redirects, self.text[start : self.pos].strip(),
-                start if self.own_text else -1, self.depth, self.context, self.feed, number,
+                place if self.own_text else -1, self.depth, self.context, self.feed, number,
                 self.function,
             )
         )  # fmt: skip

@@ -43,7 +43,8 @@ class Command:
     redirects: list[Redirect]
     source: str
     start: int
-    """Where it starts in the line; -1 inside a text of its own."""
+    """Where its first word stands in the line, behind assignments and redirections; -1 inside a
+    text of its own."""
     depth: int
     context: str
     feed: Span | None
@@ -69,3 +70,4 @@ class Reading:
     gave_up: bool = False
     """The failure is ours: a shell may well read on."""
     inner_texts: list[tuple[int, int]] = attrs.field(factory=list)
+    documents: list[tuple[int, int]] = attrs.field(factory=list)

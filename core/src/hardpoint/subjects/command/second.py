@@ -33,7 +33,10 @@ def _grammar() -> tuple[Parser, Query]:
 
 
 def second_reading(
-    text: str, starts: Collection[int], inner: Sequence[tuple[int, int]]
+    text: str,
+    starts: Collection[int],
+    inner: Sequence[tuple[int, int]],
+    documents: Sequence[tuple[int, int]] = (),
 ) -> str | None:
     """Compare a reading with the grammar's.
 
@@ -41,6 +44,7 @@ def second_reading(
         text: The line.
         starts: Where commands start by our reading.
         inner: Stretches that were read as texts of their own, in which places do not compare.
+        documents: Stretches of here-documents, which the grammar often misreads; left out.
 
     Returns:
         Why the line is doubtful, or None when both readings agree.
@@ -50,6 +54,9 @@ def second_reading(
     from tree_sitter import QueryCursor
 
     parser, query = _grammar()
+    for start, end in documents:
+        blank = re.sub(r"[^\n]", " ", text[start:end])
+        text = text[:start] + blank + text[end:]
     source = text.encode("utf-8", "surrogatepass")
     root = parser.parse(source).root_node
     if root.has_error:
