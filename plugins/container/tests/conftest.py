@@ -51,7 +51,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(autouse=True)
 def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Profiles and the like go to a folder of the test, not to the user's."""
-    monkeypatch.setenv("HARDPOINT_CONTAINER_DATA", str(tmp_path.with_name(f"{tmp_path.name}-data")))
+    monkeypatch.setenv("HARDPOINT_DATA_DIR", str(tmp_path.with_name(f"{tmp_path.name}-data")))
 
 
 @pytest.fixture

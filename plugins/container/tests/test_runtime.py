@@ -184,7 +184,7 @@ async def test_egress_goes_through_the_cores_client_and_audit(workspace: Path) -
 
 
 def hardpoint(*arguments: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    home = {"HOME": str(folder / "home"), "XDG_RUNTIME_DIR": "", "HARDPOINT_CONTAINER_DATA": ""}
+    home = {"HOME": str(folder / "home"), "XDG_RUNTIME_DIR": "", "HARDPOINT_DATA_DIR": ""}
     (folder / "home").mkdir(exist_ok=True)
     work = folder / "work"
     work.mkdir(exist_ok=True)

@@ -171,6 +171,16 @@ async def test_a_folder_that_is_too_much_is_no_workspace(make_kit: Any, folder: 
         await kit.out("true")
 
 
+async def test_hardpoints_own_folder_is_no_workspace(
+    make_kit: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARDPOINT_STATE_DIR", str(workspace / "state"))
+    kit = await make_kit()
+
+    with pytest.raises(SandboxError, match="keeps its own files"):
+        await kit.out("true")
+
+
 @pytest.mark.parametrize("name", ["a,b", "c:d", 'quo"te', "blank name", "é", "-rf"])
 async def test_a_workspace_may_have_an_odd_name(make_kit: Any, workspace: Path, name: str) -> None:
     (workspace / name).mkdir()

@@ -10,6 +10,7 @@ virtual machine's host).
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -144,7 +145,7 @@ def write_profile(folder: Path) -> Path:
     path = folder / "seccomp.json"
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         folder.mkdir(parents=True, exist_ok=True)
-        beside = path.with_suffix(".new")
+        beside = path.with_suffix(f".{os.getpid()}.new")
         beside.write_text(text, encoding="utf-8")
         beside.replace(path)
     return path

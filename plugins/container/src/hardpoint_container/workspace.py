@@ -84,16 +84,9 @@ def _too_much(path: Path) -> str | None:
 
 
 def _own_folders() -> list[Path]:
-    return [
-        hardpoint.folder("config"),
-        hardpoint.folder("data"),
-        hardpoint.folder("state"),
-    ]
+    return [hardpoint.folder(kind) for kind in ("config", "data", "state")]
 
 
 def data_folder() -> Path:
     """Where this plugin keeps files of its own."""
-    given = os.environ.get("HARDPOINT_CONTAINER_DATA")
-    if given:
-        return Path(given)
     return hardpoint.folder("data") / "container"
