@@ -262,9 +262,10 @@ class AuditLog:
             name = f"audit-{stamp}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
             path = self.folder / name
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+            # The index first: a file that it does not know is taken for one that was put there.
+            self._index.add(name, now)
             descriptor = open_private(path, flags)
             lock(descriptor)
-            self._index.add(name, now)
         except (OSError, HardpointError) as error:
             raise AuditError(
                 f"no audit file can be opened in {str(self.folder)!r}: {error}",
