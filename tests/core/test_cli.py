@@ -798,7 +798,7 @@ def test_an_interrupt_ends_130_without_a_traceback(cli: Cli) -> None:
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=60)
 
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, out) == (130, ""), errors
     assert "Traceback" not in errors
     assert time.monotonic() - began < 30
 

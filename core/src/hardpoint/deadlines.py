@@ -43,14 +43,20 @@ def within(
         CancelledError: The caller was cancelled.
         ExecutionFailed: The work says that it was cancelled, and nobody did that.
     """
+    task = asyncio.current_task()
+    assert task is not None
+    # Counted before the first step: a signal may cancel the caller while that step runs.
+    cancelled_before = task.cancelling()
     try:
         waits_for = work.send(None)
     except StopIteration as done:
         result: T = done.value
         return result
     except asyncio.CancelledError as error:
+        if task.cancelling() > cancelled_before:
+            raise
         raise _cancelled_itself() from error
-    watch = _Watch(timeout.total_seconds() + grace, paused)
+    watch = _Watch(task, cancelled_before, timeout.total_seconds() + grace, paused)
     failure: BaseException | None = None
     try:
         while not watch.abandoned:
@@ -89,11 +95,15 @@ def within(
 class _Watch:
     """Cancels the current task when its time is up, and takes that back in the end."""
 
-    def __init__(self, seconds: float, paused: Callable[[], float] | None) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def __init__(
+        self,
+        task: asyncio.Task[Any],
+        cancelled_before: int,
+        seconds: float,
+        paused: Callable[[], float] | None,
+    ) -> None:
         self._task = task
-        self._before = task.cancelling()
+        self._before = cancelled_before
         self._requests = 0
         self._paused = paused
         self._granted = 0.0
