@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,24 @@ def test_a_distribution_is_complete(folder):
     assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     assert (folder / project["readme"]).read_text("utf-8").startswith("# ")
     assert (package / "py.typed").exists()
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: folder.name)
+def test_a_wheel_holds_its_package_typed_and_nothing_else(folder, tmp_path):
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    package = project_of(folder)["project"]["name"].replace("-", "_")
+
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+
+    assert f"{package}/py.typed" in names
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {package}
+    inside = [name for name in names if "/_template/" not in name]
+    assert [name for name in inside if re.search(r"(^|/)(tests?/|test_|conftest)", name)] == []
+    assert [name for name in names if name.endswith((".pyc", ".so", ".orig"))] == []
 
 
 @pytest.mark.parametrize("folder", PACKAGES[1:], ids=lambda folder: folder.name)
