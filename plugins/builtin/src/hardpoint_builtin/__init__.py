@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         MemoryWorkspace,
         MemoryWriteTool,
     )
+    from hardpoint_builtin.message import MessageTool
     from hardpoint_builtin.web_fetch import WebFetchTool
 
 # Name to module.
@@ -47,6 +48,7 @@ _EXPORTS = {
     "MemoryTreeTool": "memory",
     "MemoryWorkspace": "memory",
     "MemoryWriteTool": "memory",
+    "MessageTool": "message",
     "TimeTool": "clock",
     "WebFetchTool": "web_fetch",
 }
@@ -67,6 +69,7 @@ __all__ = [
     "MemoryTreeTool",
     "MemoryWorkspace",
     "MemoryWriteTool",
+    "MessageTool",
     "TimeTool",
     "WebFetchTool",
     "builtin_tools",

@@ -10,6 +10,7 @@ import attrs
 
 from hardpoint.errors import ConfigError
 from hardpoint.net import Binding
+from hardpoint_builtin.channels.config import ChannelConfig
 
 
 @attrs.frozen
@@ -86,6 +87,8 @@ class BuiltinConfig:
 
     credentials: tuple[Credential, ...] = ()
     embeddings: EmbeddingsConfig = EmbeddingsConfig()
+    channels: Mapping[str, ChannelConfig] = attrs.field(factory=dict)
+    """Ways to reach people, by name; none: the console of the process."""
     catalogues: tuple[str | CatalogueSource, ...] = attrs.field(default=())
     """Indexes of what can be installed: addresses and paths, or tables that also pin a hash."""
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from hardpoint import hookimpl
-from hardpoint_builtin import BuiltinConfig, builtin_tools, job_tools, memory_tools
+from hardpoint_builtin import (
+    BuiltinConfig,
+    MessageTool,
+    builtin_tools,
+    job_tools,
+    memory_tools,
+)
 
 HARDPOINT_API = 1
 
@@ -19,12 +25,19 @@ def hardpoint_config_type() -> type:
 def hardpoint_register_tools(registry: Any, config: BuiltinConfig) -> None:
     from hardpoint_builtin.extensions import extension_tools
 
-    for tool in (*builtin_tools(config), *memory_tools(), *job_tools(), *extension_tools()):
+    for tool in (
+        *builtin_tools(config),
+        *memory_tools(),
+        *job_tools(),
+        MessageTool(),
+        *extension_tools(),
+    ):
         registry.register(tool)
 
 
 @hookimpl
 def hardpoint_register_extensions(registry: Any, config: BuiltinConfig) -> None:
+    from hardpoint_builtin.channels.config import ChannelConfig, make_channel
     from hardpoint_builtin.memory import MemoryWorkspace
 
     embeddings = config.embeddings
@@ -36,4 +49,7 @@ def hardpoint_register_extensions(registry: Any, config: BuiltinConfig) -> None:
         from hardpoint_builtin.embeddings.endpoint import EndpointEmbeddings
 
         registry.register("embedding_provider", "endpoint", EndpointEmbeddings(embeddings))
+    channels = config.channels or {"console": ChannelConfig("console")}
+    for name, channel in channels.items():
+        registry.register("channel", name, make_channel(name, channel))
     registry.register("workspace", "memory", MemoryWorkspace(embeddings.provider))

@@ -1,0 +1,1 @@
+"""Ways to reach a person: console, file, webhook, SMTP, desktop notification."""
