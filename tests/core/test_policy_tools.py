@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from hardpoint.audit import read
 from hardpoint.config import AuditConfig, Config, RuleEntry
 from hardpoint.errors import ConfigError
@@ -194,3 +195,67 @@ def test_other_programs_permissions_become_rules(
 def test_a_file_of_another_kind_is_refused(kind: str) -> None:
     with pytest.raises(ConfigError, match=kind):
         import_rules("{[", kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "note"),
+    [
+        (
+            "claude",
+            '{"permissions": {"defaultMode": "bypassPermissions", "deny": ["Read(~/.ssh/**)"],'
+            ' "allow": ["Bash(a\\u0007b)", "Skill(x)"], "additionalDirectories": ["/x"]}}',
+            ["defaultMode", "workspace", "control character", "Skill", "additionalDirectories"],
+        ),
+        ("codex", 'prefix_rule(pattern=["ls", "*.py"])\nprint(1)', ["star", "line 2"]),
+        (
+            "gemini",
+            '[[rule]]\ntoolName = "glob"\ndecision = "deny"\ncommandRegex = "x"',
+            ["commandRegex is not carried over; the rule is broader"],
+        ),
+        ("inspect", "approvers:\n  - name: model\n    tools: x", ["Approver plugin"]),
+    ],
+)
+def test_what_has_no_meaning_here_is_said(kind: str, text: str, note: list[str]) -> None:
+    imported = import_rules(text, kind)
+
+    for part in note:
+        assert any(part in each for each in imported.notes), imported.notes
+    assert tomllib.loads(imported.to_toml())
+
+
+def test_what_may_be_fetched_may_not_be_posted_to() -> None:
+    text = '{"permissions": {"allow": ["WebFetch(domain:a.example)", "WebFetch"]}}'
+
+    rules = [spec for _, spec in import_rules(text, "claude").rules]
+
+    assert rules == [
+        "web_fetch(domain:a.example)", "http(GET domain:a.example)", "web_fetch",
+        "http(method:GET)",
+    ]  # fmt: skip
+
+
+def test_a_file_cannot_make_a_million_rules() -> None:
+    words = "[" + ", ".join(f'"{letter}"' for letter in "abcdefghij") + "]"
+    with pytest.raises(ConfigError, match="too many prefixes"):
+        import_rules(f"prefix_rule(pattern=[{', '.join([words] * 12)}])", "codex")
+
+
+async def test_a_caller_with_rights_is_judged_again_with_them(tmp_path: Path) -> None:
+    config = Config(audit=AuditConfig(path=tmp_path))
+    async with make_runtime(tools=[send], config=config, origin="gateway") as rt:
+        for context in (
+            make_context(auto_approve=True),
+            make_context(autonomous=True, mode="auto"),
+            make_context(mode="plan"),
+            make_context(interactive=False),
+        ):
+            await rt.run("send", {"to": "ben"}, context)
+        registry = rt.registry
+    records = list(read(tmp_path))
+
+    same = replay(records, [], registry)
+    by_origin = rules(deny=[{"tool": "send", "when": {"origin": "gateway"}}])
+    other = replay(records, by_origin, registry)
+
+    assert (same.judged, same.changes) == (4, ())
+    assert [change.now for change in other.changes] == ["deny"] * 3

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
 import attrs
 import click
 
+from hardpoint.cli.operator import login_name, require_operator
 from hardpoint.cli.render import say_json, say_rows
 from hardpoint.cli.state import State
 from hardpoint.context import JobContext
@@ -28,7 +28,7 @@ def list_limits(state: State, user: str | None, session: str, as_json: bool) -> 
     """Calls of the last minute and hour, and the state of every budget."""
     runtime = state.runtime()
     counted = runtime.counted()
-    context = JobContext(user_id=user or getpass.getuser(), session_id=session)
+    context = JobContext(user_id=user or login_name(), session_id=session)
     accounts: list[Any] = runtime.budgets(context)
     if as_json:
         rows = [
@@ -51,8 +51,6 @@ def list_limits(state: State, user: str | None, session: str, as_json: bool) -> 
 @click.pass_obj
 def clear(state: State, user: str, tool: str) -> None:
     """Forget what was counted for one user and tool."""
-    from hardpoint.cli.operator import require_operator
-
     require_operator("limits clear")
     if not state.runtime().clear_limit(user, tool):
         raise HardpointError("this rate limiter cannot be cleared from here")

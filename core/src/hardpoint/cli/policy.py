@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +22,7 @@ from hardpoint.cli.state import State
 from hardpoint.config import Config, PolicyConfig, RuleEntry, Source
 from hardpoint.context import JobContext
 from hardpoint.errors import ConfigError, HardpointError, ToolError
+from hardpoint.policy.showing import visible
 
 
 @click.group()
@@ -29,7 +32,7 @@ def policy() -> None:
 
 @policy.command("check")
 @click.argument("tool", required=False)
-@click.argument("arguments", nargs=-1, metavar="[JSON | KEY=VALUE]...")
+@click.argument("arguments", nargs=-1, metavar="[JSON | KEY=VALUE | COMMAND]...")
 @click.option("--batch", is_flag=True, help="One JSON object a line, in and out.")
 @click.option("--user", default=None)
 @click.option("--mode", type=click.Choice(["default", "plan", "auto", "locked"]), default="default")
@@ -46,6 +49,8 @@ def check(
 ) -> int:
     """What would be decided about a call of TOOL. Nothing runs and nothing is counted.
 
+    For a tool that runs commands the line itself is enough: policy check shell 'git diff | wc'.
+
     With --batch each line of stdin is {"id", "tool", "params", "rules": {"allow", "ask", "deny"}};
     the rules replace the configured ones.
     """
@@ -55,14 +60,33 @@ def check(
     if tool is None:
         raise click.UsageError("name a tool, or use --batch")
     runtime = state.runtime(in_memory=True)
-    verdict = asyncio.run(runtime.check(tool, read_params(arguments), context))
+    params = _params_for(runtime, tool, arguments)
+    verdict = asyncio.run(runtime.check(tool, params, context))
     if as_json:
         say_json(verdict.to_json(tool))
-    else:
-        click.echo(f"{verdict.decision}  (requirement {verdict.requirement.value})")
-        for reason in verdict.reasons:
-            click.echo(f"  {reason}")
+        return exits.OK
+    click.echo(visible(f"{verdict.decision}  (requirement {verdict.requirement.value})"))
+    for reason in verdict.reasons:
+        click.echo(visible(f"  {reason}"))
+    if verdict.parts:
+        click.echo("parts of the line:")
+    for part in verdict.parts:
+        why = "; ".join(part.why) or "ordinary"
+        click.echo(visible(f"  {part.segment}: {part.requirement}, {why}"))
     return exits.OK
+
+
+_PAIR = re.compile(r"[A-Za-z_][\w-]*:?=")
+
+
+def _params_for(runtime: Any, tool: str, arguments: tuple[str, ...]) -> Any:
+    """The arguments; for a tool that runs command lines also just the line."""
+    entry = runtime.registry.entry(tool)
+    is_command = entry is not None and entry.tool.subject_kind == "command"
+    first = arguments[0].lstrip() if arguments else ""
+    if not is_command or not first or first.startswith("{") or _PAIR.match(first):
+        return read_params(arguments)
+    return {"command": arguments[0] if len(arguments) == 1 else shlex.join(arguments)}
 
 
 async def _batch(state: State, context: JobContext) -> int:
@@ -155,7 +179,7 @@ def explain(
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_obj
 def test(state: State, file: Any, as_json: bool) -> int:
-    """Hold the policy against FILE: one {"tool", "params", "expect"} a line. Exit 1 on a difference.
+    """Hold the policy against FILE: one {"tool", "params", "expect"} a line; 1 on a difference.
 
     The examples that rules carry themselves (match, not_match) are held against them at every load.
     """

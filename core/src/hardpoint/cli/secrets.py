@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hardpoint.cli.operator import require_operator
+from hardpoint.cli.operator import login_name, require_operator
 from hardpoint.cli.render import say_json, say_rows
 from hardpoint.cli.state import State
 from hardpoint.errors import HardpointError
@@ -19,7 +19,9 @@ from hardpoint.interfaces.secrets import SYSTEM
 def _owner(user: str | None, system: bool) -> str:
     if system and user:
         raise click.UsageError("--user and --system exclude each other")
-    return SYSTEM if system else user or getpass.getuser()
+    if user == SYSTEM:
+        raise click.UsageError("write --system for the installation's secrets")
+    return SYSTEM if system else user or login_name()
 
 
 def _whose(command: Any) -> Any:
@@ -55,6 +57,7 @@ def set_secret(state: State, name: str, user: str | None, system: bool) -> None:
 @click.pass_obj
 def list_secrets(state: State, user: str | None, system: bool, as_json: bool) -> None:
     """The names, each with the store that gives it."""
+    require_operator("secrets list")
     owner = _owner(user, system)
     store = state.runtime(installed_plugins=True).services.secrets
     found = asyncio.run(store.providers(owner))

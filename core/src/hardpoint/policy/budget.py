@@ -135,7 +135,7 @@ class Budgets:
             transaction.execute("DELETE FROM budgets_reservations WHERE id = ?", (dead.id,))
 
     async def settle(self, reservation: Reservation, outcome: CallOutcome, *, began: bool) -> None:
-        """Replace what was held back by what was really used. A call that never began is refunded."""
+        """Replace what was held back by what was used; a call that never began is refunded."""
         used = _used(outcome, reservation.amounts) if began else {}
         await self._tables.run(self._replace, reservation, used)
 

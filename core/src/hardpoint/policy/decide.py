@@ -10,7 +10,13 @@ import attrs
 
 from hardpoint.policy.binding import BoundRule
 from hardpoint.policy.conditions import Facts
-from hardpoint.policy.verdict import DecisionWord, PolicyVerdict, Reason, strictest_decision
+from hardpoint.policy.verdict import (
+    DecisionWord,
+    Part,
+    PolicyVerdict,
+    Reason,
+    strictest_decision,
+)
 from hardpoint.tools import ApprovalRequirement, Subject, strictest
 
 NEVER = ApprovalRequirement.NEVER
@@ -72,6 +78,16 @@ def decide(question: Question, rules: Sequence[BoundRule]) -> PolicyVerdict:
 def _judge(question: Question, rules: Sequence[BoundRule]) -> PolicyVerdict:
     lines = _judge_lines(question)
     requirement = strictest((question.own, question.imposed, lines.requirement))
+    verdict = _by_rules(question, rules, lines, requirement)
+    return attrs.evolve(verdict, parts=lines.parts) if lines.parts else verdict
+
+
+def _by_rules(
+    question: Question,
+    rules: Sequence[BoundRule],
+    lines: Lines,
+    requirement: ApprovalRequirement,
+) -> PolicyVerdict:
     if lines.floor:
         return PolicyVerdict("deny", requirement, lines.floor, retry=False)
     matched = _match(question, rules)
@@ -185,6 +201,7 @@ class Lines:
     notes: tuple[Reason, ...] = ()
     """Why one of them always asks."""
     texts: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 def _commands(question: Question) -> list[Any]:
@@ -192,20 +209,21 @@ def _commands(question: Question) -> list[Any]:
 
 
 def _judge_lines(question: Question) -> Lines:
-    requirement, notes, texts = NEVER, [], []
+    requirement, notes, texts, parts = NEVER, [], [], []
     for command in _commands(question):
         from hardpoint.subjects import judge_command
 
         verdict = judge_command(command)
         grounds = [Reason(why, segment=text) for text, why in verdict.grounds()]
+        parts += [Part(s.text, s.requirement, s.why) for s in verdict.segments]
         if verdict.requirement == "deny":
-            return Lines(ALWAYS, tuple(grounds))
+            return Lines(ALWAYS, tuple(grounds), parts=tuple(parts))
         found = ApprovalRequirement(verdict.requirement)
         if found is ALWAYS:
             notes += grounds
         requirement = strictest((requirement, found))
         texts.append(command.strip() if isinstance(command, str) else shlex.join(command))
-    return Lines(requirement, (), tuple(notes), tuple(texts))
+    return Lines(requirement, (), tuple(notes), tuple(texts), tuple(parts))
 
 
 def _match_commands(

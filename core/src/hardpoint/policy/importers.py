@@ -1,4 +1,4 @@
-"""Read the permissions of other programs and write them as rules of ours. What has no meaning here is said."""
+"""Write the permissions of other programs as rules of ours; what has no meaning here is said."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, Final
 
 import attrs
 
+from hardpoint.config import RuleEntry
 from hardpoint.errors import ConfigError
+from hardpoint.policy.binding import NotAbout, bind_rule
+from hardpoint.policy.rules import parse_rule
 from hardpoint.policy.verdict import DecisionWord
+from hardpoint.protected import PROTECTED_KINDS
 
 
 @attrs.frozen
@@ -59,12 +64,30 @@ def import_rules(text: str, kind: str) -> Imported:
         found = list(_KINDS[kind](text))
     except (ValueError, SyntaxError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"this is no {kind} file: {error}") from error
-    rules = [each for each in found if not isinstance(each, str)]
-    notes = [each for each in found if isinstance(each, str)]
+    rules: list[tuple[DecisionWord, str | Mapping[str, Any]]] = []
+    notes: list[str] = []
+    for each in found:
+        wrong = each if isinstance(each, str) else _unreadable(*each)
+        if wrong is not None:
+            notes.append(wrong)
+        elif each not in rules:
+            rules.append(each)  # type: ignore[arg-type]  # a text is a note
     return Imported(tuple(rules), tuple(notes))
 
 
-# Claude-style settings: permissions.allow, ask, deny with Tool(spec) --------------------------------
+def _unreadable(word: DecisionWord, spec: str | Mapping[str, Any]) -> str | None:
+    """Why a rule that was made cannot be one; what is printed is always readable."""
+    try:
+        rule = parse_rule(RuleEntry(word, spec))
+        bind_rule(rule, rule.tool, None, PROTECTED_KINDS.get(rule.tool))
+    except NotAbout:
+        return None  # its tool is not here, so nothing can be said
+    except ConfigError as error:
+        return f"{word} {spec!r}: {error.message}"
+    return None
+
+
+# Claude-style settings: permissions.allow, ask, deny with Tool(spec) -----------------------------
 
 _CLAUDE_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "Bash": ("shell",),
@@ -80,14 +103,21 @@ _CLAUDE_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+_CLAUDE_KEYS: Final = {
+    "defaultMode": "set [policy] mode, or the caller's mode",
+    "additionalDirectories": "file tools see one workspace; choose it with `workspace`",
+    "disableBypassPermissionsMode": "no mode here skips what always asks",
+}
+
+
 def _claude(text: str) -> Found:
     permissions = json.loads(text).get("permissions", {})
     for word in ("allow", "ask", "deny"):
         for spec in permissions.get(word, []):
             yield from _claude_rule(word, spec)
-    mode = permissions.get("defaultMode")
-    if mode is not None:
-        yield f"defaultMode {mode!r}: set [policy] mode, or the caller's mode"
+    for key in sorted(set(permissions) - {"allow", "ask", "deny"}):
+        why = _CLAUDE_KEYS.get(key, "there is no such setting here")
+        yield f"{key} {permissions[key]!r}: {why}"
 
 
 def _claude_rule(word: DecisionWord, spec: str) -> Found:
@@ -101,7 +131,10 @@ def _claude_rule(word: DecisionWord, spec: str) -> Found:
         return
     pattern = found[2]
     for tool in _CLAUDE_TOOLS[found[1]]:
-        if pattern in (None, "", "*", "**"):
+        if tool == "http" and word == "allow":
+            # What may be fetched may not be posted to.
+            yield word, f"http(GET {pattern})" if pattern else "http(method:GET)"
+        elif pattern in (None, "", "*", "**"):
             yield word, tool
         elif found[1] in ("Read", "Edit", "Write", "MultiEdit", "Glob", "Grep", "LS"):
             yield from _claude_path(word, tool, str(pattern))
@@ -118,7 +151,9 @@ def _claude_path(word: DecisionWord, tool: str, pattern: str) -> Found:
     yield word, f"{tool}({pattern.removeprefix('./')})"
 
 
-# Codex-style prefix rules: prefix_rule(pattern=[…], decision=…, …) -----------------------------------
+# Codex-style prefix rules: prefix_rule(pattern=[…], decision=…, …) -------------------------------
+
+MOST_PREFIXES: Final = 1000
 
 _CODEX_WORDS: Final[Mapping[str, DecisionWord]] = {
     "allow": "allow",
@@ -135,7 +170,13 @@ def _codex(text: str) -> Found:
             continue
         fields = {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg}
         word = _CODEX_WORDS[fields.get("decision", "allow")]
-        for words in _alternatives(fields["pattern"]):
+        pattern = fields["pattern"]
+        if prod(len(each) for each in pattern if isinstance(each, list)) > MOST_PREFIXES:
+            raise ValueError(f"line {statement.lineno} stands for too many prefixes")
+        for words in _alternatives(pattern):
+            if any("*" in word for word in words):
+                yield f"line {statement.lineno}: a star in {words} would mean any text here"
+                continue
             rule: dict[str, Any] = {"tool": f"shell({shlex.join(words)}:*)"}
             if fields.get("justification"):
                 rule["reason"] = fields["justification"]
@@ -161,7 +202,7 @@ def _command(example: Any) -> str:
     return example if isinstance(example, str) else shlex.join(map(str, example))
 
 
-# Gemini-style policy: [[rule]] with toolName, commandPrefix, decision, priority ------------------------
+# Gemini-style policy: [[rule]] with toolName, commandPrefix, decision, priority ------------------
 
 _GEMINI_TOOLS: Final[Mapping[str, str]] = {
     "run_shell_command": "shell",
@@ -176,6 +217,10 @@ _GEMINI_TOOLS: Final[Mapping[str, str]] = {
     "save_memory": "memory_write",
     "*": "*",
 }
+_GEMINI_KEYS: Final = frozenset(
+    ("toolName", "mcpName", "commandPrefix", "decision", "priority", "denyMessage", "name",
+     "description")
+)  # fmt: skip
 _GEMINI_WORDS: Final[Mapping[str, DecisionWord]] = {
     "allow": "allow",
     "deny": "deny",
@@ -190,16 +235,16 @@ def _gemini(text: str) -> Found:
         for name in [names] if isinstance(names, str) else names:
             yield from _gemini_rule(number, rule, name, word)
         if "priority" in rule:
-            yield f"rule {number}: priority {rule['priority']}: here deny wins, then ask, then allow"
+            yield f"rule {number}: priority {rule['priority']}: here deny wins, then ask"
 
 
 def _gemini_rule(number: int, rule: Mapping[str, Any], name: str, word: DecisionWord) -> Found:
-    unknown = set(rule) & {"argsPattern", "modes", "interactive", "commandRegex"}
-    if unknown and word == "allow":
-        yield f"rule {number}: {', '.join(sorted(unknown))} would make this allow narrower; left out"
+    narrower = ", ".join(sorted(set(rule) - _GEMINI_KEYS))
+    if narrower and word == "allow":
+        yield f"rule {number}: {narrower} would make this allow narrower; left out"
         return
-    if unknown:
-        yield f"rule {number}: {', '.join(sorted(unknown))} is not carried over; the rule is broader"
+    if narrower:
+        yield f"rule {number}: {narrower} is not carried over; the rule is broader"
     server = rule.get("mcpName")
     tool = f"{server}__{name}" if server else _GEMINI_TOOLS.get(name, name)
     if "__" in name and not server:
@@ -210,11 +255,11 @@ def _gemini_rule(number: int, rule: Mapping[str, Any], name: str, word: Decision
         prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
         specs = [f"{tool}({prefix.strip()}:*)" for prefix in prefixes]
     for spec in specs:
-        message = rule.get("denyMessage")
+        message = rule.get("denyMessage") if word == "deny" else None
         yield word, {"tool": spec, "reason": message} if message else spec
 
 
-# inspect-style approval: approvers with tools as globs -------------------------------------------------
+# inspect-style approval: approvers with tools as globs -------------------------------------------
 
 
 def _inspect(text: str) -> Found:

@@ -44,6 +44,16 @@ class Reason:
 
 
 @attrs.frozen
+class Part:
+    """One simple command of a line, and what it asks for by itself."""
+
+    segment: str
+    requirement: str
+    """That of a tool, or `deny`."""
+    why: tuple[str, ...] = ()
+
+
+@attrs.frozen
 class PolicyVerdict:
     """Allow, ask or deny."""
 
@@ -55,15 +65,20 @@ class PolicyVerdict:
     retry: bool = True
     limits: tuple[tuple[str, ToolRateLimitConfig], ...] = ()
     """The rate limits of the rules that match: name of the counter, and limit."""
+    parts: tuple[Part, ...] = ()
+    """The simple commands of a command line, in their order."""
 
     def to_json(self, tool: str) -> dict[str, Any]:
         """The shape of `hardpoint policy check --json`."""
-        return {
+        shape: dict[str, Any] = {
             "tool": tool,
             "requirement": self.requirement.value,
             "decision": self.decision,
             "reasons": [reason.to_json() for reason in self.reasons],
         }
+        if self.parts:
+            shape["segments"] = [attrs.asdict(part) for part in self.parts]
+        return shape
 
     def explain(self) -> str:
         """The reasons as one sentence."""
