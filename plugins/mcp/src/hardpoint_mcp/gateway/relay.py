@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,6 +16,9 @@ logger = logging.getLogger(__name__)
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _LONGEST_QUEUE = 1000
+
+# Deprecated by the protocol; what servers log is passed on all the same, without a warning here.
+_send_log_message = inspect.unwrap(ServerSession.send_log_message)
 
 
 class Relay:
@@ -43,7 +47,8 @@ class Relay:
             return
         name = params.get("logger")
         self._put(
-            lambda: self.session.send_log_message(
+            lambda: _send_log_message(
+                self.session,
                 level,
                 params.get("data"),
                 name if isinstance(name, str) else None,
