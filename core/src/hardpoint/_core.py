@@ -194,9 +194,10 @@ class Core:
 
     def visible(self, context: JobContext | None = None) -> Sequence[ToolDefinition]:
         """The definitions that a model may see, sorted by name."""
-        return [d for d in self.registry.schemas() if self._is_visible(d.name)]
+        return [d for d in self.registry.schemas() if self.is_visible(d.name)]
 
-    def _is_visible(self, name: str) -> bool:
+    def is_visible(self, name: str) -> bool:
+        """Whether a model may see the tool of this name, and so try to call it."""
         config = self.config.tools.get(name)
         if config is not None and not config.enabled:
             return False

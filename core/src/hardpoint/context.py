@@ -85,6 +85,10 @@ class Services(Protocol):
     def registry(self) -> Any:
         """The tools: `get(name)`, `list()`, `schemas()`, `replace(toolset, definitions)`."""
 
+    def may_see(self, tool: str) -> bool:
+        """Whether models may see a tool: it is switched on, and not denied as a whole."""
+        ...
+
     @property
     def secrets(self) -> Any:
         """`exists(name, user)` and the audited `reveal(name, user, reason)`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -346,16 +346,32 @@ class Runtime:
         """The definitions that a model may see: switched on, and not denied as a whole."""
         return self._core.visible(context)
 
-    def definitions(self, provider: str = "mcp", context: JobContext | None = None) -> list[Any]:
+    def definitions(
+        self,
+        provider: str = "mcp",
+        context: JobContext | None = None,
+        *,
+        search: bool | Collection[str] = False,
+    ) -> list[Any]:
         """The visible definitions in a provider's shape.
 
         Args:
             provider: `openai`, `openai-strict`, `openai-responses`, `anthropic`, `gemini` or `mcp`.
             context: For whom; it can hide more.
+            search: Give only a few, and `tool_search`, `tool_info` and `tool_call` for the rest:
+                true for the usual few, or the names of others.
+
+        Raises:
+            HardpointError: Search mode without these three tools.
         """
         from hardpoint.providers import definitions_for
 
-        return definitions_for(provider, self.visible(context))
+        shown = self.visible(context)
+        if search is not False:
+            from hardpoint.search import choose_few
+
+            shown = choose_few(shown, None if search is True else search)
+        return definitions_for(provider, shown)
 
     async def handle(self, provider: str, tool_calls: Any, context: JobContext) -> list[Any]:
         """A provider's tool calls in, the messages to append out, in the same order.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Final
 
+from hardpoint.errors import HardpointError
 from hardpoint.tools import ToolDefinition
 
 # Okapi BM25 with the usual constants (Robertson and Zaragoza, 2009).
@@ -18,6 +19,13 @@ NAME_WEIGHT: Final = 4
 PARAMETER_WEIGHT: Final = 1
 CANDIDATES: Final = 200
 """How many of the best matches of each word are compared with each other."""
+
+SEARCH_TOOLS: Final = frozenset(("tool_search", "tool_info", "tool_call"))
+"""What finds and calls everything else."""
+USUAL_TOOLS: Final = frozenset(
+    ("result_read", "memory_search", "shell", "read_file", "write_file", "apply_patch", "web_fetch")
+)
+"""What stays listed beside them, as far as it is there: tools that most tasks need at once."""
 
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -73,6 +81,28 @@ class ToolIndex:
             scores[exact] = math.inf
         best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         return [(self._definitions[place], score) for place, score in best[:limit]]
+
+
+def choose_few(
+    definitions: Sequence[ToolDefinition], names: Collection[str] | None = None
+) -> Sequence[ToolDefinition]:
+    """The definitions that a model is given when it has to search for the rest.
+
+    Args:
+        definitions: All that it may see.
+        names: What it is given beside the search tools; `USUAL_TOOLS` when absent.
+
+    Raises:
+        HardpointError: The search tools are not there, so that the rest would be out of reach.
+    """
+    missing = SEARCH_TOOLS - {definition.name for definition in definitions}
+    if missing:
+        raise HardpointError(
+            f"without {', '.join(sorted(missing))} a model cannot find what it is not given",
+            hint="pip install hardpoint-builtin, and see `hardpoint plugins list`",
+        )
+    kept = SEARCH_TOOLS | (USUAL_TOOLS if names is None else {*names})
+    return [definition for definition in definitions if definition.name in kept]
 
 
 def _rarity(containing: int, total: int) -> float:

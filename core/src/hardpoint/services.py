@@ -75,6 +75,10 @@ class CoreServices:
     ) -> Any:
         return self._store.namespace(namespace, migrations, durable=durable)
 
+    def may_see(self, tool: str) -> bool:
+        """Whether models may see a tool: it is switched on, and not denied as a whole."""
+        return self._core.is_visible(tool)
+
     def quarantined(self, tool: str) -> str | None:
         """Why a registered tool differs from the lock file in force; None when it may be called."""
         guard, entry = self._core.lock, self.registry.entry(tool)

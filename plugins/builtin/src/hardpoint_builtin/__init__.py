@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from hardpoint.interfaces import Workspace
     from hardpoint_builtin.clock import TimeTool
     from hardpoint_builtin.config import BuiltinConfig
+    from hardpoint_builtin.discovery import (
+        ToolCallTool,
+        ToolInfoTool,
+        ToolListTool,
+        ToolSearchTool,
+    )
     from hardpoint_builtin.echo import EchoTool
     from hardpoint_builtin.http import HttpTool
     from hardpoint_builtin.jobs import (
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
         MemoryWriteTool,
     )
     from hardpoint_builtin.message import MessageTool
+    from hardpoint_builtin.secret_tools import SecretDeleteTool, SecretListTool
     from hardpoint_builtin.web_fetch import WebFetchTool
 
 # Name to module.
@@ -49,7 +56,13 @@ _EXPORTS = {
     "MemoryWorkspace": "memory",
     "MemoryWriteTool": "memory",
     "MessageTool": "message",
+    "SecretDeleteTool": "secret_tools",
+    "SecretListTool": "secret_tools",
     "TimeTool": "clock",
+    "ToolCallTool": "discovery",
+    "ToolInfoTool": "discovery",
+    "ToolListTool": "discovery",
+    "ToolSearchTool": "discovery",
     "WebFetchTool": "web_fetch",
 }
 
@@ -70,11 +83,19 @@ __all__ = [
     "MemoryWorkspace",
     "MemoryWriteTool",
     "MessageTool",
+    "SecretDeleteTool",
+    "SecretListTool",
     "TimeTool",
+    "ToolCallTool",
+    "ToolInfoTool",
+    "ToolListTool",
+    "ToolSearchTool",
     "WebFetchTool",
     "builtin_tools",
+    "discovery_tools",
     "job_tools",
     "memory_tools",
+    "secret_tools",
 ]
 
 
@@ -96,6 +117,17 @@ def job_tools(context_manager: Any = None, scheduler: Any = None) -> list[Tool]:
     jobs = context_manager if context_manager is not None else scheduler
     names = ("CreateJobTool", "ListJobsTool", "JobStatusTool", "JobEventsTool", "CancelJobTool")
     return [_tool(name, jobs) for name in (*names, "JobPromptTool")]
+
+
+def secret_tools() -> list[Tool]:
+    """The tools that name and delete a user's secrets."""
+    return [_tool("SecretListTool"), _tool("SecretDeleteTool")]
+
+
+def discovery_tools() -> list[Tool]:
+    """The tools that search, show, list and call other tools."""
+    names = ("ToolSearchTool", "ToolInfoTool", "ToolListTool", "ToolCallTool")
+    return [_tool(name) for name in names]
 
 
 def _tool(name: str, *arguments: Any) -> Tool:

@@ -9,8 +9,10 @@ from hardpoint_builtin import (
     BuiltinConfig,
     MessageTool,
     builtin_tools,
+    discovery_tools,
     job_tools,
     memory_tools,
+    secret_tools,
 )
 
 HARDPOINT_API = 1
@@ -30,6 +32,8 @@ def hardpoint_register_tools(registry: Any, config: BuiltinConfig) -> None:
         *memory_tools(),
         *job_tools(),
         MessageTool(),
+        *secret_tools(),
+        *discovery_tools(),
         *extension_tools(),
     ):
         registry.register(tool)
