@@ -161,7 +161,9 @@ def wheels(session: nox.Session) -> None:
     built = sorted(dist.glob("*.whl"))
     filled = [str(wheel) for wheel in built if not wheel.name.startswith("hardpoint_all-")]
     session.run("check-wheel-contents", "--ignore", "W002", *filled)
-    offered = ["-c", CONSTRAINTS, "--find-links", str(dist)]
+    # uv would take an earlier wheel of the same version from its cache.
+    fresh = [part for path in PACKAGES for part in ("--refresh-package", name_of(path))]
+    offered = ["-c", CONSTRAINTS, "--find-links", str(dist), *fresh]
     for wheel in built:
         name = wheel.name.split("-")[0]
         programs = bare_environment(session, name, *offered, str(wheel))
@@ -180,7 +182,8 @@ def wheels(session: nox.Session) -> None:
 @nox.session
 def template(session: nox.Session) -> None:
     """A new plugin from the installed package: its tests pass untouched, and it can be called."""
-    programs = bare_environment(session, "template", "-c", CONSTRAINTS, str(CORE))
+    fresh = ["--refresh-package", "hardpoint"]
+    programs = bare_environment(session, "template", "-c", CONSTRAINTS, *fresh, str(CORE))
     folder = Path(session.create_tmp()).absolute() / "acme-weather"
     session.run("python", "-c", f"import shutil; shutil.rmtree({str(folder)!r}, True)")
     with session.chdir(folder.parent):
@@ -220,6 +223,11 @@ def constraints(session: nox.Session) -> None:
 def extras_of(path: Path) -> dict[str, list[str]]:
     project = tomllib.loads((path / "pyproject.toml").read_text("utf-8"))["project"]
     return dict(project.get("optional-dependencies", {}))
+
+
+def name_of(package: Path) -> str:
+    project = tomllib.loads((package / "pyproject.toml").read_text("utf-8"))["project"]
+    return str(project["name"])
 
 
 # measuring ---------------------------------------------------------------------------------------
