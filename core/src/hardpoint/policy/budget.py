@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
@@ -90,7 +92,16 @@ class Budgets:
         if money is None:
             raise ToolError(f"{tool!r} estimates that it costs {cost}, which is no amount of money")
         amounts = {"calls": 1, "seconds": 0, "bytes": 0, "tokens": 0, "money": money}
-        return await self._tables.run(self._reserve, context, tool, amounts, seconds)
+        work = asyncio.ensure_future(
+            self._tables.run(self._reserve, context, tool, amounts, seconds)
+        )
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # The database may already have it; nobody else would give it back.
+            with suppress(BudgetExceeded):
+                self.cancel(await work, began=False)
+            raise
 
     def _reserve(
         self, context: JobContext, tool: str, amounts: Mapping[str, int], seconds: float
