@@ -144,3 +144,9 @@ def containers() -> Callable[[], set[str]]:
         return set(subprocess.check_output(command, text=True).split())
 
     return names
+
+
+@pytest.fixture
+def mine(containers: Callable[[], set[str]]) -> Callable[[], set[str]]:
+    """Gives the names of the sandboxes that this process holds now."""
+    return lambda: {name for name in containers() if name.startswith(f"hardpoint-{os.getpid()}-")}

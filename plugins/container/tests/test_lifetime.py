@@ -130,15 +130,13 @@ async def test_a_living_process_is_not_reaped(host: Any, containers: Any, kit: A
     assert name in containers()
 
 
-async def test_a_sandbox_ends_by_itself_at_the_end_of_its_life(
-    make_kit: Any, containers: Any
-) -> None:
-    before = containers()
+async def test_a_sandbox_ends_by_itself_at_the_end_of_its_life(make_kit: Any, mine: Any) -> None:
+    before = mine()
     kit = await make_kit(max_life=4.0)
     await kit.out("true")
-    (name,) = containers() - before
+    (name,) = mine() - before
 
-    assert await asyncio.to_thread(wait_until, lambda: name not in containers())
+    assert await asyncio.to_thread(wait_until, lambda: name not in mine())
     assert await kit.out("echo again") == "again"
 
 

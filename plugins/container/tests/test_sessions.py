@@ -34,26 +34,26 @@ async def test_a_session_is_shared_by_nobody_else(kit: Any, tmp_path: Path) -> N
     assert await kit.named().out("cat /tmp/x") == "mine"
 
 
-async def test_callers_that_come_together_start_one_sandbox(kit: Any, containers: Any) -> None:
-    before = containers()
+async def test_callers_that_come_together_start_one_sandbox(kit: Any, mine: Any) -> None:
+    before = mine()
 
     said = await asyncio.gather(*(kit.out("cat /proc/sys/kernel/hostname") for _ in range(8)))
 
     assert set(said) == {"sandbox"}
-    assert len(containers() - before) == 1
+    assert len(mine() - before) == 1
 
 
-async def test_an_idle_sandbox_is_closed(make_kit: Any, containers: Any) -> None:
+async def test_an_idle_sandbox_is_closed(make_kit: Any, mine: Any) -> None:
     kit = await make_kit(idle=0.2)
-    before = containers()
+    before = mine()
     await kit.out("true")
 
     for _ in range(200):
-        if not containers() - before:
+        if not mine() - before:
             break
         await asyncio.sleep(0.05)
 
-    assert containers() - before == set()
+    assert mine() - before == set()
     assert await kit.out("echo again") == "again"
 
 
@@ -84,15 +84,15 @@ async def test_a_busy_sandbox_is_waited_for(make_kit: Any, workspace: Path) -> N
 
 
 async def test_a_lost_sandbox_is_no_failed_command_and_is_replaced(
-    kit: Any, workspace: Path, containers: Any
+    kit: Any, workspace: Path, mine: Any
 ) -> None:
-    before = containers()
+    before = mine()
     started = asyncio.Event()
     running = asyncio.create_task(
         kit.sh("echo x >> runs; echo on; sleep 60", on_output=lambda *_: started.set())
     )
     await started.wait()
-    (name,) = containers() - before
+    (name,) = mine() - before
 
     subprocess.run(["podman", "kill", "-s", "KILL", name], check=True, capture_output=True)
 
@@ -101,31 +101,31 @@ async def test_a_lost_sandbox_is_no_failed_command_and_is_replaced(
     assert await kit.out("cat runs") == "x"
 
 
-async def test_the_end_of_the_holding_process_ends_the_sandbox(kit: Any, containers: Any) -> None:
-    before = containers()
+async def test_the_end_of_the_holding_process_ends_the_sandbox(kit: Any, mine: Any) -> None:
+    before = mine()
     await kit.out("true")
     async with kit.domain.session(kit.context) as session:
         os.kill(session.client._transport.get_pid(), signal.SIGKILL)
         await session.client.gone()
 
     for _ in range(200):
-        if not containers() - before:
+        if not mine() - before:
             break
         await asyncio.sleep(0.05)
-    assert containers() - before == set()
+    assert mine() - before == set()
 
 
 async def test_closing_the_domain_leaves_nothing(
-    workspace: Path, small: Any, containers: Any, make_kit: Any
+    workspace: Path, small: Any, mine: Any, make_kit: Any
 ) -> None:
-    before = containers()
+    before = mine()
     kit = await make_kit()
     for number in range(3):
         await kit.named(session_id=str(number)).out("sleep 1000 &")
 
     await kit.domain.__aexit__(None, None, None)
 
-    assert containers() - before == set()
+    assert mine() - before == set()
 
 
 async def test_what_a_dead_process_left_is_reaped(kit: Any, small: Any, containers: Any) -> None:

@@ -115,9 +115,7 @@ def usage() -> tuple[int, int]:
 
 
 @pytest.mark.timeout(1800)
-async def test_many_sessions_leave_nothing(
-    make_kit: Any, folders: list[Path], containers: Any
-) -> None:
+async def test_many_sessions_leave_nothing(make_kit: Any, folders: list[Path], mine: Any) -> None:
     kit = await make_kit(max_sandboxes=8, idle=1.0)
     people = [
         Person(kit.named(session_id=str(number), workspace=folder), number)
@@ -147,8 +145,7 @@ async def test_many_sessions_leave_nothing(
         await person.read(chance)
 
     await kit.domain.__aexit__(None, None, None)
-    mine = f"hardpoint-{os.getpid()}-"
-    assert [name for name in containers() if name.startswith(mine)] == []
+    assert mine() == set()
     files_after, memory_after = usage()
     assert files_after <= files + 2
     assert memory_after < memory + 60_000

@@ -14,9 +14,9 @@ import attrs
 from hardpoint import JobContext
 from hardpoint.errors import HardpointError
 from hardpoint.interfaces import Check, CheckResult
-from hardpoint_container.client import Execution
 from hardpoint_container.config import ContainerConfig, size_in_bytes
 from hardpoint_container.domain import ContainerDomain
+from hardpoint_container.execution import Execution
 from hardpoint_container.sandbox import ContainerSandbox
 from hardpoint_container.session import Session
 

@@ -14,11 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Literal, Self, cast
 
-import attrs
-
 from hardpoint.errors import DomainUnavailable, SandboxError
-from hardpoint.interfaces import ExecResult
 from hardpoint_container.engine import Launch
+from hardpoint_container.execution import Execution, FileRefused, StartFailed
 
 LENGTHS: Final = struct.Struct(">II")
 LARGEST_FRAME: Final = 64 * 1024 * 1024
@@ -28,30 +26,6 @@ KEPT_TAIL: Final = 64 * 1024
 
 StreamName = Literal["stdout", "stderr"]
 OnOutput = Callable[[StreamName, bytes], None]
-
-
-@attrs.frozen
-class Execution(ExecResult):
-    """How a command ended, with what only this domain knows."""
-
-    cause: Literal["timeout", "cancelled", "output"] | None = None
-    """Why the sandbox ended the command, when it did."""
-    out_of_memory: bool = False
-    memory_left: float = 1.0
-    """The share of the sandbox's memory that the next command can have."""
-    total_bytes: tuple[int, int] = (0, 0)
-    """How much the command wrote to each stream, kept or not."""
-    failed: str | None = None
-    """The errno name when the command could not be started."""
-    why: str = ""
-
-
-class FileRefused(Exception):
-    """A file operation that was not done; `code` is one of the runner's words."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class _Waiting:
@@ -280,35 +254,9 @@ class RunnerClient(asyncio.SubprocessProtocol):
             raise
         finally:
             del self._waiting[number]
-        return self._execution(header["end"], waiting)
-
-    def _execution(self, end: dict[str, Any], waiting: _Waiting) -> Execution:
-        if "failed" in end:
-            failed = "ECWD" if end["at"] == "cwd" else end["failed"]
-            return Execution(exit_code=None, failed=failed, why=end["why"])
-        oom, self._oom_seen = end["oom"] > self._oom_seen, end["oom"]
-        kept = [self._joined(waiting, stream, end["bytes"][stream - 1]) for stream in (1, 2)]
-        return Execution(
-            exit_code=end["exit"],
-            signal=end["signal"],
-            stdout=kept[0][0],
-            stderr=kept[1][0],
-            truncated=kept[0][1] or kept[1][1],
-            timed_out=end["cause"] == "timeout",
-            cause=end["cause"],
-            out_of_memory=oom and end["exit"] != 0,
-            memory_left=end["memory_left"],
-            duration=timedelta(milliseconds=end["ms"]),
-            total_bytes=(end["bytes"][0], end["bytes"][1]),
-        )
-
-    @staticmethod
-    def _joined(waiting: _Waiting, stream: int, total: int) -> tuple[bytes, bool]:
-        head, tail = b"".join(waiting.chunks[stream]), waiting.tails.get(stream, b"")
-        dropped = total - len(head) - len(tail)
-        if dropped <= 0:
-            return head + tail, False
-        return head + b"\n... [%d bytes dropped] ...\n" % dropped + tail, True
+        made = Execution.of(header["end"], waiting.chunks, waiting.tails, self._oom_seen)
+        self._oom_seen = header["end"].get("oom", self._oom_seen)
+        return made
 
     async def file(
         self, call: str, *, body: bytes = b"", timeout: float = 30.0, **arguments: Any
@@ -345,32 +293,3 @@ class RunnerClient(asyncio.SubprocessProtocol):
             self._transport.kill()
         await asyncio.wait((self._gone,), timeout=5)
         self._transport.close()
-
-
-class StartFailed(Exception):
-    """The process that should hold a sandbox ended or stayed silent; the text is what it said."""
-
-
-def runner_arguments(expected: Mapping[str, Any]) -> list[str]:
-    """The command that makes an interpreter inside the sandbox its runner.
-
-    The sources travel as one argument, so that any image with Python will do.
-    """
-    from importlib.resources import files
-
-    package = files("hardpoint_container.inside")
-    sources = {
-        name: package.joinpath(f"{name}.py").read_text(encoding="utf-8")
-        for name in ("files", "forward", "runner")
-    }
-    bootstrap = (
-        "import sys,types\n"
-        "P='hardpoint_container.inside'\n"
-        "for n in ('hardpoint_container',P): sys.modules[n]=types.ModuleType(n)\n"
-        f"S={sources!r}\n"
-        "for n in S:\n"
-        "    m=types.ModuleType(P+'.'+n); sys.modules[P+'.'+n]=m; setattr(sys.modules[P],n,m)\n"
-        "    exec(compile(S[n],'<'+n+'>','exec'),m.__dict__)\n"
-        "sys.modules[P+'.runner'].main()\n"
-    )
-    return ["python3", "-ISc", bootstrap, json.dumps(dict(expected))]

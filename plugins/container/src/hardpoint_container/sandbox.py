@@ -18,8 +18,8 @@ from hardpoint.errors import (
     ToolError,
 )
 from hardpoint.interfaces import FileEntry
-from hardpoint_container.client import Execution, FileRefused
 from hardpoint_container.config import WORKSPACE, size_in_bytes
+from hardpoint_container.execution import Execution, FileRefused
 
 if TYPE_CHECKING:
     from hardpoint_container.session import Session

@@ -26,7 +26,7 @@ from hardpoint_container.tooling import (
 )
 
 if TYPE_CHECKING:
-    from hardpoint_container.client import Execution
+    from hardpoint_container.execution import Execution
 
 HEAD_LIMIT: Final = 250
 GLOB_RESULTS: Final = 200
@@ -129,10 +129,16 @@ def _check(result: Execution) -> None:
         raise InvalidParameters(f"the pattern cannot be used: {said}")
 
 
+@attrs.frozen
+class _Line:
+    text: str
+    is_match: bool
+
+
 @attrs.define
 class _File:
     path: str
-    lines: list[str] = attrs.field(factory=list)
+    lines: list[_Line] = attrs.field(factory=list)
     count: int = 0
 
 
@@ -140,35 +146,28 @@ def _collect(params: Mapping[str, Any], out: bytes) -> tuple[list[str], int, boo
     """What was found, how many matches there were, and whether some are not shown."""
     mode = params.get("output_mode", "content")
     limit = params.get("head_limit", HEAD_LIMIT)
-    shown: list[str] = []
-    total = matches_shown = 0
+    lines: list[_Line] = []
     for file in _files(out):
-        total += file.count if mode == "content" else 1
-        if mode == "files_with_matches":
-            lines, weight = [file.path], 1
-        elif mode == "count":
-            lines, weight = [f"{file.path}:{file.count}"], 1
+        if mode == "content":
+            lines += file.lines
         else:
-            lines, weight = file.lines, file.count
-        if limit and matches_shown + weight > limit:
-            lines = _first_matches(lines, limit - matches_shown)
-        shown += lines
-        matches_shown += min(weight, max(0, limit - matches_shown)) if limit else weight
-    return shown, total, bool(limit) and total > limit
+            text = file.path if mode == "files_with_matches" else f"{file.path}:{file.count}"
+            lines.append(_Line(text, True))
+    total = sum(line.is_match for line in lines)
+    if not limit or total <= limit:
+        return [line.text for line in lines], total, False
+    return _first(lines, limit), total, True
 
 
-def _first_matches(lines: list[str], room: int) -> list[str]:
+def _first(lines: list[_Line], matches: int) -> list[str]:
+    """The lines up to a number of matches."""
     taken = []
     for line in lines:
-        if _IS_MATCH in line.partition(" ")[0]:
-            room -= 1
-        if room < 0:
+        matches -= line.is_match
+        if matches < 0:
             break
-        taken.append(line)
+        taken.append(line.text)
     return taken
-
-
-_IS_MATCH: Final = ":"
 
 
 def _files(out: bytes) -> Iterator[_File]:
@@ -185,11 +184,12 @@ def _files(out: bytes) -> Iterator[_File]:
                 path = _text(data["path"]).removeprefix("./")
                 file = None if is_sensitive(path.split("/")) else _File(shown_name(path))
             case "match" | "context" if file is not None:
-                sign = _IS_MATCH if event["type"] == "match" else "-"
-                file.count += event["type"] == "match"
+                is_match = event["type"] == "match"
+                sign = ":" if is_match else "-"
+                file.count += is_match
                 number = data["line_number"]
                 text = _text(data["lines"]).rstrip("\r\n").replace("\n", "\n    ")[:LONGEST_LINE]
-                file.lines.append(f"{file.path}{sign}{number}{sign} {text}")
+                file.lines.append(_Line(f"{file.path}{sign}{number}{sign} {text}", is_match))
             case "end" if file is not None:
                 yield file
                 file = None

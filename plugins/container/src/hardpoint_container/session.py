@@ -11,15 +11,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from hardpoint.errors import DomainUnavailable, SandboxError
-from hardpoint_container.client import (
-    Execution,
-    OnOutput,
-    RunnerClient,
-    StartFailed,
-    runner_arguments,
-)
+from hardpoint_container.client import OnOutput, RunnerClient
 from hardpoint_container.config import ContainerConfig, size_in_bytes
 from hardpoint_container.engine import Engine, SandboxSpec, shortcomings
+from hardpoint_container.execution import Execution, StartFailed
+from hardpoint_container.runner_source import runner_arguments
 from hardpoint_container.workspace import data_folder
 
 if TYPE_CHECKING:

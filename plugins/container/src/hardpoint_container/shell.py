@@ -30,7 +30,7 @@ from hardpoint_container.tooling import (
 
 if TYPE_CHECKING:
     from hardpoint import Effect
-    from hardpoint_container.client import Execution
+    from hardpoint_container.execution import Execution
 
 PREVIEW: Final = 64 * KIB
 """Longest output given back at once: its head and its tail."""

@@ -1,5 +1,5 @@
 """What runs inside the sandbox: standard library only, Python 3.9 or newer, sent as one argument.
 
-`runner` is PID 1 and supervises commands, `files` opens files beneath the workspace, `forward`
-carries connections to the egress gate. Nothing here is imported by Hardpoint's own process.
+`runner` is PID 1 and supervises commands, `files` works beneath the workspace, `forward` carries
+connections to the egress gate. Nothing here is imported by Hardpoint's own process.
 """

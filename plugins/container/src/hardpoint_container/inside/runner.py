@@ -24,9 +24,10 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from hardpoint_container.inside import files, forward
+from hardpoint_container.inside import facts, files, forward
+from hardpoint_container.inside.jobs import Job, Stream
+from hardpoint_container.inside.opening import Refused
 
-TAIL = 64 * 1024
 GRACE = 0.3  # seconds between SIGTERM and SIGKILL
 REAPED_AT_ONCE = 64
 PIECES_AFTER_END = 64  # of 64 KiB: more than a pipe holds
@@ -43,42 +44,6 @@ def become_untouchable() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
     for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-
-
-class Stream:
-    """One output of a command: the first `keep` bytes go out at once, the last ones at the end."""
-
-    def __init__(self, number: int, keep: int) -> None:
-        self.number, self.room, self.total, self.tail = number, keep, 0, b""
-
-    def take(self, data: bytes) -> bytes:
-        """Account for new output; what of it goes out now."""
-        self.total += len(data)
-        now, later = data[: self.room], data[self.room :]
-        self.room -= len(now)
-        if later:
-            self.tail = (self.tail + later)[-TAIL:]
-        return now
-
-
-class Job:
-    """One running command."""
-
-    def __init__(
-        self,
-        call: dict[str, Any],
-        pid: int,
-        streams: dict[int, Stream],
-        feed: memoryview,
-        feed_fd: int | None,
-    ) -> None:
-        self.id, self.pid = call["id"], pid
-        self.started = time.monotonic()
-        self.deadline = self.started + call["timeout"]
-        self.most = call["most"]
-        self.streams, self.feed, self.feed_fd = streams, feed, feed_fd
-        self.cause: str | None = None  # why we ended it: timeout, cancelled or output
-        self.killed = False
 
 
 class Runner:
@@ -130,7 +95,7 @@ class Runner:
         elif op == "file":
             try:
                 answer, data = files.run(self.root, call, body)
-            except files.Refused as error:
+            except Refused as error:
                 self.send({"id": call["id"], "refused": error.code, "message": str(error)})
             else:
                 self.send({"id": call["id"], "ok": answer}, data)
@@ -301,8 +266,8 @@ class Runner:
                     "cause": job.cause,
                     "bytes": [stream.total for stream in job.streams.values()],
                     "ms": round(1000 * (time.monotonic() - job.started), 3),
-                    "oom": oom_kills(),
-                    "memory_left": memory_left(),
+                    "oom": facts.oom_kills(),
+                    "memory_left": facts.memory_left(),
                 },
             }
         )
@@ -335,7 +300,7 @@ class Runner:
     def run(self, expected: dict[str, Any]) -> NoReturn:
         if expected.get("gate"):
             self.gate = forward.Gate(self.selector, expected["gate"])
-        self.send({"ready": facts(self.root)})
+        self.send({"ready": facts.account(self.root)})
         ends = time.monotonic() + expected["max_life"]
         more = False
         while (left := ends - time.monotonic()) > 0:
@@ -346,84 +311,6 @@ class Runner:
             self.on_time()
             more = self.reap()
         self.end()
-
-
-# facts that the host compares with what it asked for ------------------------------------------
-
-
-def facts(root: int) -> dict[str, Any]:
-    """What holds in here, by the kernel's account; the host refuses what is weaker than asked."""
-    status = {}
-    for line in read_text("/proc/self/status").splitlines():
-        name, _, value = line.partition(":")
-        status[name] = value.strip()
-    return {
-        "pid": os.getpid(),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "uid": os.getuid(),
-        "gid": os.getgid(),
-        "capabilities": int(status.get("CapEff", "0"), 16) | int(status.get("CapBnd", "0"), 16),
-        "no_new_privileges": status.get("NoNewPrivs") == "1",
-        "seccomp": status.get("Seccomp") == "2",
-        "root_read_only": bool(os.statvfs("/").f_flag & os.ST_RDONLY),
-        "workspace_writable": os.access(".", os.W_OK, dir_fd=root),
-        "interfaces": [
-            line.partition(":")[0].strip() for line in read_text("/proc/net/dev").splitlines()[2:]
-        ],
-        "memory": first_number("memory.max", "memory/memory.limit_in_bytes"),
-        "pids": first_number("pids.max", "pids/pids.max"),
-        "cpu": cpu_limit(),
-    }
-
-
-def read_text(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
-def first_number(*names: str) -> int | None:
-    """The first of these cgroup files that holds a number; None for no limit."""
-    for name in names:
-        text = read_text("/sys/fs/cgroup/" + name).strip()
-        if text.isdigit():
-            return int(text)
-    return None
-
-
-def cpu_limit() -> float | None:
-    quota, _, period = read_text("/sys/fs/cgroup/cpu.max").strip().partition(" ")
-    if not quota:
-        quota = read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").strip()
-        period = read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us").strip()
-    if quota.isdigit() and period.isdigit():
-        return int(quota) / int(period)
-    return None
-
-
-def oom_kills() -> int:
-    """How many processes of this sandbox the kernel has killed for lack of memory."""
-    for name in ("memory.events", "memory/memory.oom_control"):
-        for line in read_text("/sys/fs/cgroup/" + name).splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return 0
-
-
-def memory_left() -> float:
-    """The share of the memory that is free or only caches files."""
-    limit = first_number("memory.max", "memory/memory.limit_in_bytes")
-    used = first_number("memory.current", "memory/memory.usage_in_bytes")
-    if not limit or used is None:
-        return 1.0
-    cached = 0
-    for name in ("memory.stat", "memory/memory.stat"):
-        for line in read_text("/sys/fs/cgroup/" + name).splitlines():
-            if line.startswith(("inactive_file ", "active_file ")):
-                cached += int(line.split()[1])
-    return max(0.0, 1 - (used - cached) / limit)
 
 
 def main() -> None:
