@@ -107,10 +107,7 @@ def build(parts: Parts) -> Core:
         plugins.load()
     for name, module in parts.plugins.items():
         plugins.add(name, module)
-    if config.telemetry.otel:
-        from hardpoint.telemetry import Telemetry
-
-        plugins.add("otel", Telemetry(), distribution="hardpoint")
+    telemetry = _telemetry(config, plugins)
     store = Store(store_location(config, in_memory=parts.in_memory))
     audit = _audit(parts, store)
     leaks = Leaks()
@@ -136,6 +133,7 @@ def build(parts: Parts) -> Core:
         clock=parts.clock,
         origin=parts.origin,
     )
+    core.around = None if telemetry is None else telemetry.around
     core.services = CoreServices(
         core,
         store=store,
@@ -217,6 +215,16 @@ def store_location(config: Config, *, in_memory: bool = False) -> str | Path:
     if config.store.path is not None:
         return config.store.path
     return ":memory:" if in_memory else folder("data") / "state.db"
+
+
+def _telemetry(config: Config, plugins: PluginManager) -> Any:
+    if not config.telemetry.otel:
+        return None
+    from hardpoint.telemetry import Telemetry
+
+    telemetry = Telemetry()
+    plugins.add("otel", telemetry, distribution="hardpoint")
+    return telemetry
 
 
 def _audit(parts: Parts, store: Store) -> Any:

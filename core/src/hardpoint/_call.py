@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -248,12 +249,13 @@ async def run(call: Call) -> None:
     try:
         await core.enter(plan)
         call.began = True
-        output = await within(
-            timeout,
-            domain.run(invocation),
-            grace=KILL_GRACE if domain.killable else 0.0,
-            paused=paused,
-        )
+        with nullcontext() if core.around is None else core.around(call.id):
+            output = await within(
+                timeout,
+                domain.run(invocation),
+                grace=KILL_GRACE if domain.killable else 0.0,
+                paused=paused,
+            )
     except ToolTimeout as error:
         if left_running(plan.tool) > 0:
             error.still_running, error.hint = True, STILL_RUNNING

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import secrets
 import threading
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack
 from typing import Any
 
 from hardpoint._clean import Cleaner
@@ -62,6 +62,8 @@ class Core:
         self.labels = labels
         self.budget = budget
         self.clock = clock
+        self.around: Callable[[str], AbstractContextManager[None]] | None = None
+        """Entered around the body of each call, by its id; for telemetry."""
         self.origin = origin
         self.mode = config.policy.mode
         self.boot_id = secrets.token_hex(4)

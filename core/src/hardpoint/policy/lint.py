@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from hardpoint.config import Config
 from hardpoint.entries import Entry
 from hardpoint.errors import ConfigError, ToolError
 from hardpoint.policy.binding import BoundRule, NotAbout, bind_rule
