@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -58,19 +59,6 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            import difflib
-
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
-            if near:
-                error = click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx)
-            raise error from None
-
 
 def _exists(name: str) -> bool:
     module = COMMANDS[name][0].split(":")[0]
@@ -119,12 +107,26 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt, EOFError):
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        _with_near_name(error).show()
         return error.exit_code
     except BrokenPipeError:
         return _without_reader()
     except Exception as error:
         return _report(error)
+
+
+def _with_near_name(error: click.ClickException) -> click.ClickException:
+    """The error of a mistyped command with the name that was meant."""
+    unknown = re.fullmatch(r"No such command '(.*)'\.", error.format_message())
+    ctx = getattr(error, "ctx", None)
+    if unknown is None or ctx is None or not isinstance(ctx.command, click.Group):
+        return error  # another mistake, or a click that suggests a name itself
+    import difflib
+
+    near = difflib.get_close_matches(unknown[1], ctx.command.list_commands(ctx), n=1)
+    if not near:
+        return error
+    return click.UsageError(f"{error.format_message()} Did you mean {near[0]!r}?", ctx)
 
 
 def _invoke(arguments: Sequence[str]) -> Any:
