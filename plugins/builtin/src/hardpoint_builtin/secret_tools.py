@@ -1,4 +1,4 @@
-"""`secret_list`, `secret_delete`: what a user has stored, by name. No tool gives or takes a value."""
+"""`secret_list`, `secret_delete`: what a user has stored, by name. No tool shows a value."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class MemorySearchTool(_MemoryTool):
 
     name = "memory_search"
     description = (
-        "Search the memory of earlier work: notes, decisions, facts about the user. Use it before "
+        "Recall: search the memory of earlier work, of decisions and facts. Use it before "
         "answering questions about anything that came up before. Finds passages by words and, with "
         'a model, by meaning; "…" finds a phrase, begin* all words that begin so.'
     )
@@ -120,10 +120,11 @@ class MemoryWriteTool(_MemoryTool):
 
     name = "memory_write"
     description = (
-        "Write to memory, which outlives this conversation. target: 'memory' for lasting facts and "
-        "decisions, 'daily_log' for what happened today, 'heartbeat' for things to look after "
-        "regularly, 'bootstrap' to clear the first-run notes once they are done, or a path such as "
-        "'projects/alpha/notes.md'. Not for files of the workspace: use write_file there."
+        "Remember something: write to memory, which outlives this conversation. target: 'memory' "
+        "for lasting facts and decisions, 'daily_log' for what happened today, 'heartbeat' for "
+        "things to look after regularly, 'bootstrap' to clear the first-run notes once they are "
+        "done, or a path such as 'projects/alpha/notes.md'. Not for files of the workspace: use "
+        "write_file there."
     )
 
     def parameters_schema(self) -> dict[str, Any]:
