@@ -357,3 +357,46 @@ def test_the_policy_is_tested_by_a_file(place: Place) -> None:
     assert good.returncode == 0, good.stdout
     assert bad.returncode == 1
     assert "line 2: expected allow, got deny" in bad.stdout
+
+
+def test_a_call_is_explained_to_the_last_detail(place: Place) -> None:
+    place.configure(
+        """
+        [policy]
+        allow = [
+          { tool = "http(domain:api.example.com)", rate_limit = { requests_per_minute = 2 } },
+        ]
+        [budget.day]
+        calls = 100
+        [[plugin.builtin.credentials]]
+        secret = "api_key"
+        hosts = ["api.example.com"]
+        location = { type = "bearer" }
+        """
+    )
+
+    done = place.run("explain", "http", "url=https://api.example.com/x", "--json")
+
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert found["decision"] == "allow"
+    assert found["secrets"] == ["api_key"]
+    assert found["subjects"] == ["url GET: https://api.example.com/x"]
+    assert "config.toml:4" in found["rules"][0]
+    assert any(limit.startswith("rule:http(domain:") for limit in found["limits"])
+    assert any(limit.startswith("http: 30 a minute") for limit in found["limits"])
+    assert any("calls: 0 of 100" in budget for budget in found["budgets"])
+    assert (found["plugin"], found["domain"]) == ("builtin", "orchestrator")
+
+
+def test_the_doctor_holds_rules_limits_and_secrets_against_what_is_there(place: Place) -> None:
+    place.configure('[policy]\ndeny = ["echo(massage:x)", "nothing_like_it_*"]\n')
+    broken = place.run("doctor", "rules", "limits", "leaks", "secrets", "state", "audit", "--json")
+    place.configure(
+        '[policy]\ndeny = [{ tool = "echo(message:x*)", match = [{ message = "xy" }] }]\n'
+    )
+    whole = place.run("doctor", "rules", "limits", "leaks", "secrets", "state", "audit")
+
+    assert broken.returncode != 0
+    assert whole.returncode == 0, whole.stdout
+    assert "1 rules, 1 examples hold" in whole.stdout

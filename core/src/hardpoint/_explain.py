@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from hardpoint._asking import request_of
 from hardpoint._call import canonicalise, coerce, find, preview
 from hardpoint._core import Core
 from hardpoint._state import Call
 from hardpoint.calls import ToolCall
 from hardpoint.context import JobContext
+from hardpoint.policy.decide import modes_in_force
 from hardpoint.redaction import redact_params
 
 
@@ -23,6 +25,7 @@ async def explain(core: Core, request: ToolCall, context: JobContext) -> dict[st
     await find(call)
     coerce(call)
     await canonicalise(call)
+    call.verdict = verdict
     plan = call.plan
     domain = plan.domain
     record = next((r for r in core.plugins.records.values() if r.owner == plan.entry.owner), None)
@@ -38,16 +41,34 @@ async def explain(core: Core, request: ToolCall, context: JobContext) -> dict[st
         "decision": verdict.decision,
         "requirement": verdict.requirement.value,
         "reasons": [str(reason) for reason in verdict.reasons],
+        "segments": [f"{p.segment}: {p.requirement}" for p in verdict.parts],
         "rules": [f"{b.rule.decision} {b.rule} ({b.rule.source})" for b in plan.rules],
+        "mode": "+".join(modes_in_force(context.mode, core.mode)),
+        "earlier_answer": _earlier_answer(call),
+        "approvers": [name for name, _ in core.approvers],
         "domain": plan.domain_name,
         "domain_available": domain is not None,
         "contains": None if domain is None else dict(domain.explain()),
         "timeout_seconds": plan.timeout.total_seconds(),
         "limits": [
             f"{counter}: {limit.requests_per_minute} a minute, {limit.requests_per_hour} an hour"
-            for counter, limit in plan.limits
+            for counter, limit in (*plan.limits, *verdict.limits)
         ],
+        "budgets": _budgets(core, context),
         "secrets": sorted(secrets(call.params)) if callable(secrets) else [],
-        "approvers": [name for name, _ in core.approvers] or ["queue"],
         "provenance": plan.provenance,
     }
+
+
+def _earlier_answer(call: Call) -> str | None:
+    """The grant that would save the question; looking at it uses nothing up."""
+    if call.verdict.decision != "ask":
+        return None
+    grant: str | None = call.core.grants.covers(request_of(call))
+    return grant
+
+
+def _budgets(core: Core, context: JobContext) -> list[str]:
+    if core.budget is None:
+        return []
+    return [f"{a.name} {a.dimension}: {a.shown()}" for a in core.budget.list(context)]

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final
 
 import attrs
@@ -122,8 +123,11 @@ async def plugins(state: State) -> Sequence[CheckResult]:
 
 async def state_folder(state: State) -> Sequence[CheckResult]:
     """Write and read back in the real store."""
-    runtime = state.runtime(installed_plugins=False)
-    table = runtime.services.store("doctor", ["CREATE TABLE doctor_probe (word TEXT NOT NULL)"])
+    from hardpoint._build import store_location
+    from hardpoint.store import Store
+
+    store = Store(store_location(state.load_config()))
+    table = store.namespace("doctor", ["CREATE TABLE doctor_probe (word TEXT NOT NULL)"])
     table.execute("INSERT INTO doctor_probe (word) VALUES (?)", ("probe",))
     found = table.query("SELECT word FROM doctor_probe LIMIT 1")[0]["word"]
     table.execute("DELETE FROM doctor_probe")
@@ -147,7 +151,79 @@ async def audit(state: State) -> Sequence[CheckResult]:
         file.write_text(file.read_text("utf-8").replace('"number":1', '"number":7'), "utf-8")
         if verify(Path(folder)).ok:
             return [CheckResult("audit", "failed", "a changed record was not noticed")]
-    return [CheckResult("audit", "ok", "a changed record is noticed")]
+    from hardpoint.cli.audit import audit_folder
+
+    report = verify(audit_folder(state))
+    if not report.ok:
+        shown = "; ".join(map(str, report.breaks[:3]))
+        return [CheckResult("audit", "failed", shown, "hardpoint audit verify")]
+    return [
+        CheckResult(
+            "audit", "ok", f"a changed record is noticed; {report.records} records are whole"
+        )
+    ]
+
+
+async def rules(state: State) -> Sequence[CheckResult]:
+    """Hold every rule, and the examples that it carries, against what is installed."""
+    from hardpoint.policy.lint import lint_rules
+
+    core = state.runtime(in_memory=True)._core
+    findings = lint_rules(
+        core.rules,
+        core.registry,
+        elsewhere=core.plugins.tools_elsewhere(),
+        declared=core.config.policy.application_tools,
+    )
+    examples = sum(len(rule.match) + len(rule.not_match) for rule in core.rules)
+    results = [
+        CheckResult("rules", "failed" if finding.fatal else "warning", str(finding))
+        for finding in findings
+    ]
+    if any(result.status == "failed" for result in results):
+        return results
+    return [
+        CheckResult("rules", "ok", f"{len(core.rules)} rules, {examples} examples hold"),
+        *results,
+    ]
+
+
+async def limits(state: State) -> Sequence[CheckResult]:
+    """Count one call with the real backend, and want the second one refused."""
+    from hardpoint.interfaces import LimitRequest
+    from hardpoint.limits import ToolRateLimitConfig
+
+    runtime = state.runtime()
+    limiter = runtime._core.limiter
+    request = [LimitRequest(f"doctor-{token_hex(8)}", "probe", ToolRateLimitConfig(1, 1))]
+    try:
+        first, second = await limiter.acquire(request), await limiter.acquire(request)
+        runtime.clear_limit(request[0].user_id, "probe")
+    finally:
+        await limiter.aclose()
+    if first is not None or second is None:
+        return [CheckResult("limits", "failed", f"{type(limiter).__name__} lets too much through")]
+    return [CheckResult("limits", "ok", f"{type(limiter).__name__} refuses the call too many")]
+
+
+async def leaks(state: State) -> Sequence[CheckResult]:
+    """A planted token must be found, also in another spelling."""
+    from base64 import b64encode
+
+    from hardpoint._leaks import Leaks
+
+    planted = f"planted-{token_hex(16)}"
+    scanner = Leaks({"planted": planted})
+    missed = [
+        text
+        for text in (planted, b64encode(planted.encode()).decode(), planted.encode().hex())
+        if not scanner.scan(f"before {text} after")
+    ]
+    if missed:
+        return [CheckResult("leaks", "failed", f"{len(missed)} spellings of a secret are missed")]
+    if not state.load_config().output.leak_scan:
+        return [CheckResult("leaks", "warning", "[output] leak_scan is off")]
+    return [CheckResult("leaks", "ok", "a planted secret is found in every spelling")]
 
 
 async def network_guard(state: State) -> Sequence[CheckResult]:
@@ -193,10 +269,14 @@ async def secrets(state: State) -> Sequence[CheckResult]:
     references = references_in(list(runtime.plugin_settings().values()))
     missing = await runtime.services.secrets.missing(references)
     if missing:
+        name = missing[0].removeprefix("system:")
         raise ConfigError(
-            f"not set: {', '.join(missing)}", hint=f"hardpoint secrets set {missing[0]}"
+            f"not set: {', '.join(missing)}", hint=f"hardpoint secrets set {name} --system"
         )
-    return [CheckResult("secrets", "ok", "everything that is referred to is set")]
+    # Every value that can be read without a person must be readable.
+    await runtime.services.secrets.learn_all()
+    stores = ", ".join(state.load_config().secrets.stores)
+    return [CheckResult("secrets", "ok", f"all that is referred to is set; asked: {stores}")]
 
 
 async def interpreter(state: State) -> Sequence[CheckResult]:
@@ -210,6 +290,9 @@ PROBES: Final[dict[str, Probe]] = {
     "plugins": plugins,
     "state": state_folder,
     "audit": audit,
+    "rules": rules,
+    "limits": limits,
+    "leaks": leaks,
     "network": network_guard,
     "approvals": approvals,
     "secrets": secrets,

@@ -40,9 +40,7 @@ def list_limits(state: State, user: str | None, session: str, as_json: bool) -> 
     say_rows(
         [[u, t, f"{minute} this minute", f"{hour} this hour"] for u, t, minute, hour in counted]
     )
-    say_rows(
-        [[a.name, a.dimension, f"{a.used} of {a.limit}", f"{a.reserved} held"] for a in accounts]
-    )
+    say_rows([[a.name, a.dimension, a.shown()] for a in accounts])
 
 
 @limits.command("clear")

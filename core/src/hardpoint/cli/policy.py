@@ -167,11 +167,10 @@ def explain(
         return
     for key, value in found.items():
         if isinstance(value, list):
-            click.echo(f"{key}:")
-            for each in value:
-                click.echo(f"  {each}")
+            for line in (f"{key}:", *(f"  {each}" for each in value)) if value else ():
+                click.echo(visible(line))
         elif value is not None:
-            click.echo(f"{key}: {value}")
+            click.echo(visible(f"{key}: {value}"))
 
 
 @policy.command("test")

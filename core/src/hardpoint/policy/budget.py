@@ -62,6 +62,14 @@ class Account:
     limit: int
     used: int
     reserved: int
+    """Limit, used and reserved in whole units; money and seconds in millionths."""
+
+    def shown(self) -> str:
+        """What is gone, as people read it."""
+        used, limit, held = (
+            _shown(self.dimension, n) for n in (self.used, self.limit, self.reserved)
+        )
+        return f"{used} of {limit}" + (f", {held} held back" if self.reserved else "")
 
 
 class Budgets:

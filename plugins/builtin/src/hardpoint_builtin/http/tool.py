@@ -141,11 +141,16 @@ class HttpTool(Tool):
             return await _saved(arguments, response, ctx)
         return await _shown(response)
 
-    def _is_bound(self, method: str, url: str) -> bool:
+    def secret_names(self, params: Mapping[str, Any]) -> list[str]:
+        """The secrets that a request would carry; for `hardpoint explain`."""
+        method, url = read_method(params), str(params.get("url", ""))
         try:
-            return bool(matching(self.bindings, method, parse_url(url)))
+            return [binding.secret for binding in matching(self.bindings, method, parse_url(url))]
         except InvalidParameters:
-            return False
+            return []
+
+    def _is_bound(self, method: str, url: str) -> bool:
+        return bool(self.secret_names({"method": method, "url": url}))
 
 
 def open_client(
