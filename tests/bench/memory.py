@@ -67,7 +67,11 @@ async def main(chunks: int, store: str | None) -> None:
         for kind, provider in (("words", None), ("words and vectors", RandomVectors())):
             workspace._provider = provider
             await workspace.search("ana", "warm up")
-            for name, low, high in (("common", 10, 200), ("mixed", 10, 20_000), ("rare", 5000, WORDS)):
+            for name, low, high in (
+                ("common", 10, 200),
+                ("mixed", 10, 20_000),
+                ("rare", 5000, WORDS),
+            ):
                 times = []
                 for _ in range(100):
                     query = " ".join(vocabulary[rng.randrange(low, high)] for _ in range(4))

@@ -755,9 +755,7 @@ async def test_a_tool_with_too_many_abandoned_runs_is_refused() -> None:
         return "done"
 
     try:
-        async with make_runtime(
-            tools=[hang], settings={"policy": {"loop_guard": 0}}
-        ) as rt:
+        async with make_runtime(tools=[hang], settings={"policy": {"loop_guard": 0}}) as rt:
             outcomes = await asyncio.gather(*(rt.run("hang", {}, ANA) for _ in range(9)))
             tenth = await rt.run("hang", {}, ANA)
     finally:
