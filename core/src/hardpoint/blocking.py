@@ -54,6 +54,10 @@ class SyncRuntime:
         return self._runtime
 
     def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="hardpoint-runtime", daemon=True
+        )
         self._thread.start()
         try:
             self._runtime = self._wait(self._open())
