@@ -227,7 +227,7 @@ def runtime_at(place: str) -> Callable[..., Runtime]:
             store=StoreConfig(**where),
             plugin={"builtin": options.pop("settings", {})},
             policy=options.pop("policy", PolicyConfig()),
-            load_only=frozenset({"builtin"}),
+            load_only=frozenset({"builtin", "test"}),
         )
         return Runtime(config, installed_plugins=True, **options)
 

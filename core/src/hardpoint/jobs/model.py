@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import attrs
@@ -109,18 +108,19 @@ def kept_context(context: JobContext) -> dict[str, Any]:
     }
 
 
+def context_of(user_id: str, kept: Mapping[str, Any], **fields: Any) -> JobContext:
+    """The context that was kept, with nobody to ask."""
+    return JobContext(user_id=user_id, interactive=False, **{**kept, **fields})
+
+
 def job_context(job: Job, *, autonomous: bool = True) -> JobContext:
     """The caller's rights and no more, with nobody to ask."""
-    kept = dict(job.context)
-    workspace = kept.pop("workspace", None)
-    context = JobContext(
-        user_id=job.user_id,
-        workspace=None if workspace is None else Path(workspace),
-        interactive=False,
+    context = context_of(
+        job.user_id,
+        job.context,
         autonomous=autonomous,
         job_id=job.id,
         title=job.title,
         description=job.description,
-        **kept,
     )
     return context.from_origin("job")

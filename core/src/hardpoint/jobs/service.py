@@ -32,6 +32,7 @@ from hardpoint.jobs.model import (
     JobRequest,
     PlannedCall,
     Prompt,
+    context_of,
     job_context,
     kept_context,
 )
@@ -81,6 +82,11 @@ class Jobs:
         self._started = False
         self._changed = asyncio.Event()
 
+    @property
+    def runs_here(self) -> bool:
+        """Whether this runtime works off jobs by itself."""
+        return self._runs_here
+
     # workers -----------------------------------------------------------------------------------
 
     def register_worker(self, name: str, worker: JobWorker | WorkerFunction) -> None:
@@ -110,6 +116,18 @@ class Jobs:
             name for name, worker in self.workers.items() if getattr(worker, "general", True)
         ]
         return offered[0] if len(offered) == 1 else None
+
+    # contexts ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def kept(context: JobContext) -> dict[str, Any]:
+        """A caller's context as JSON, for work that begins later; without its `extra_env`."""
+        return kept_context(context)
+
+    @staticmethod
+    def context_of(user_id: str, kept: Mapping[str, Any]) -> JobContext:
+        """The context that was kept, with nobody to ask."""
+        return context_of(user_id, kept)
 
     # making ------------------------------------------------------------------------------------
 

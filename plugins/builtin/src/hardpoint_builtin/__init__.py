@@ -35,6 +35,15 @@ if TYPE_CHECKING:
         MemoryWriteTool,
     )
     from hardpoint_builtin.message import MessageTool
+    from hardpoint_builtin.routines import (
+        EventEmitTool,
+        RoutineCreateTool,
+        RoutineDeleteTool,
+        RoutineFireTool,
+        RoutineHistoryTool,
+        RoutineListTool,
+        RoutineUpdateTool,
+    )
     from hardpoint_builtin.secret_tools import SecretDeleteTool, SecretListTool
     from hardpoint_builtin.web_fetch import WebFetchTool
 
@@ -44,6 +53,7 @@ _EXPORTS = {
     "CancelJobTool": "jobs",
     "CreateJobTool": "jobs",
     "EchoTool": "echo",
+    "EventEmitTool": "routines",
     "HttpTool": "http",
     "JobEventsTool": "jobs",
     "JobPromptTool": "jobs",
@@ -56,6 +66,12 @@ _EXPORTS = {
     "MemoryWorkspace": "memory",
     "MemoryWriteTool": "memory",
     "MessageTool": "message",
+    "RoutineCreateTool": "routines",
+    "RoutineDeleteTool": "routines",
+    "RoutineFireTool": "routines",
+    "RoutineHistoryTool": "routines",
+    "RoutineListTool": "routines",
+    "RoutineUpdateTool": "routines",
     "SecretDeleteTool": "secret_tools",
     "SecretListTool": "secret_tools",
     "TimeTool": "clock",
@@ -71,6 +87,7 @@ __all__ = [
     "CancelJobTool",
     "CreateJobTool",
     "EchoTool",
+    "EventEmitTool",
     "HttpTool",
     "JobEventsTool",
     "JobPromptTool",
@@ -83,6 +100,12 @@ __all__ = [
     "MemoryWorkspace",
     "MemoryWriteTool",
     "MessageTool",
+    "RoutineCreateTool",
+    "RoutineDeleteTool",
+    "RoutineFireTool",
+    "RoutineHistoryTool",
+    "RoutineListTool",
+    "RoutineUpdateTool",
     "SecretDeleteTool",
     "SecretListTool",
     "TimeTool",
@@ -95,6 +118,7 @@ __all__ = [
     "discovery_tools",
     "job_tools",
     "memory_tools",
+    "routine_tools",
     "secret_tools",
 ]
 
@@ -117,6 +141,12 @@ def job_tools(context_manager: Any = None, scheduler: Any = None) -> list[Tool]:
     jobs = context_manager if context_manager is not None else scheduler
     names = ("CreateJobTool", "ListJobsTool", "JobStatusTool", "JobEventsTool", "CancelJobTool")
     return [_tool(name, jobs) for name in (*names, "JobPromptTool")]
+
+
+def routine_tools() -> list[Tool]:
+    """The tools that make, change and fire routines, and the one that reports events."""
+    names = ("Create", "List", "Update", "Delete", "Fire", "History")
+    return [*(_tool(f"Routine{name}Tool") for name in names), _tool("EventEmitTool")]
 
 
 def secret_tools() -> list[Tool]:

@@ -72,7 +72,9 @@ class CatalogueSource:
 
     def __attrs_post_init__(self) -> None:
         if "://" in self.location and not self.is_remote:
-            raise ValueError(f"catalogues: {self.location!r} is neither a path nor an https address")
+            raise ValueError(
+                f"catalogues: {self.location!r} is neither a path nor an https address"
+            )
         if self.sha256 is not None and not re.fullmatch("[0-9a-f]{64}", self.sha256):
             raise ValueError(f"catalogues: {self.sha256!r} is not a SHA-256 in lower-case hex")
 

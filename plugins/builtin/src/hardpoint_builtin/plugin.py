@@ -12,6 +12,7 @@ from hardpoint_builtin import (
     discovery_tools,
     job_tools,
     memory_tools,
+    routine_tools,
     secret_tools,
 )
 
@@ -34,6 +35,7 @@ def hardpoint_register_tools(registry: Any, config: BuiltinConfig) -> None:
         MessageTool(),
         *secret_tools(),
         *discovery_tools(),
+        *routine_tools(),
         *extension_tools(),
     ):
         registry.register(tool)
@@ -43,6 +45,7 @@ def hardpoint_register_tools(registry: Any, config: BuiltinConfig) -> None:
 def hardpoint_register_extensions(registry: Any, config: BuiltinConfig) -> None:
     from hardpoint_builtin.channels.config import ChannelConfig, make_channel
     from hardpoint_builtin.memory import MemoryWorkspace
+    from hardpoint_builtin.routines import RoutineEngine
 
     embeddings = config.embeddings
     if embeddings.provider == "local":
@@ -56,4 +59,5 @@ def hardpoint_register_extensions(registry: Any, config: BuiltinConfig) -> None:
     channels = config.channels or {"console": ChannelConfig("console")}
     for name, channel in channels.items():
         registry.register("channel", name, make_channel(name, channel))
+    registry.register("job_worker", "routine", RoutineEngine())
     registry.register("workspace", "memory", MemoryWorkspace(embeddings.provider))

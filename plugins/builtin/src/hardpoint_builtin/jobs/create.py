@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -22,10 +22,60 @@ WAIT: Final = 600.0
 """Seconds that `wait` waits at most; the job goes on after that."""
 
 
-class _Judged(dict[str, Any]):
+CALLS_SCHEMA: Final = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "tool": {"type": "string", "description": "Name of the tool"},
+            "params": {
+                "type": "object",
+                "properties": {},
+                "additionalProperties": True,
+                "description": "Its arguments",
+            },
+        },
+        "required": ["tool"],
+        "additionalProperties": False,
+    },
+    "description": "Tool calls to make, in this order",
+}
+
+
+class Judged(dict[str, Any]):
     """Canonical arguments that remember what approval their calls need of this caller."""
 
     requirement = ApprovalRequirement.UNLESS_AUTO_APPROVED
+
+
+async def judge_calls(
+    params: Mapping[str, Any], calls: Sequence[PlannedCall], context: JobContext, jobs: Any
+) -> Judged:
+    """The arguments with the approval that their calls would need of this caller now.
+
+    Raises:
+        NotAuthorized: One of the calls is denied.
+        ToolError: One of them could not be made as it is written.
+    """
+    judged = Judged(params)
+    judged.requirement = ApprovalRequirement.NEVER
+    verdicts = await jobs.preview(calls, context) if calls else ()
+    for number, (call, verdict) in enumerate(zip(calls, verdicts, strict=True)):
+        if verdict.decision == "deny":
+            raise NotAuthorized(
+                f"calls[{number}]: {call.tool!r} is denied: {verdict.explain()}",
+                decision=verdict.to_json(call.tool),
+            )
+        if verdict.decision == "ask":
+            least = ApprovalRequirement.UNLESS_AUTO_APPROVED
+            asked = max(verdict.requirement, least, key=lambda need: need.rank)
+            judged.requirement = max(judged.requirement, asked, key=lambda need: need.rank)
+    return judged
+
+
+def planned_calls(params: Mapping[str, Any]) -> list[PlannedCall]:
+    """The calls in some arguments."""
+    return [PlannedCall(call["tool"], call.get("params", {})) for call in params.get("calls", ())]
 
 
 class CreateJobTool(JobTool):
@@ -43,20 +93,6 @@ class CreateJobTool(JobTool):
     )
 
     def parameters_schema(self) -> dict[str, Any]:
-        call = {
-            "type": "object",
-            "properties": {
-                "tool": {"type": "string", "description": "Name of the tool"},
-                "params": {
-                    "type": "object",
-                    "properties": {},
-                    "additionalProperties": True,
-                    "description": "Its arguments",
-                },
-            },
-            "required": ["tool"],
-            "additionalProperties": False,
-        }
         return {
             "type": "object",
             "properties": {
@@ -65,11 +101,7 @@ class CreateJobTool(JobTool):
                     "type": "string",
                     "description": "What is to be done, for a worker in every detail it needs",
                 },
-                "calls": {
-                    "type": "array",
-                    "items": call,
-                    "description": "Tool calls to make, in this order",
-                },
+                "calls": CALLS_SCHEMA,
                 "worker": {
                     "type": "string",
                     "description": "Who does it, where there are several; not with calls",
@@ -101,35 +133,21 @@ class CreateJobTool(JobTool):
         return frozenset(("write",))
 
     async def canonicalise(self, params: dict[str, Any], context: JobContext) -> Canonical:
-        judged = _Judged(params)
-        judged.requirement = ApprovalRequirement.NEVER
-        calls = _calls(params)
-        if calls:
-            verdicts = await self.jobs(context).preview(calls, context)
-            for number, (call, verdict) in enumerate(zip(calls, verdicts, strict=True)):
-                if verdict.decision == "deny":
-                    raise NotAuthorized(
-                        f"calls[{number}]: {call.tool!r} is denied: {verdict.explain()}",
-                        decision=verdict.to_json(call.tool),
-                    )
-                if verdict.decision == "ask":
-                    least = ApprovalRequirement.UNLESS_AUTO_APPROVED
-                    asked = max(verdict.requirement, least, key=lambda need: need.rank)
-                    judged.requirement = max(judged.requirement, asked, key=lambda need: need.rank)
-        return Canonical(judged)
+        calls = planned_calls(params)
+        return Canonical(await judge_calls(params, calls, context, self.jobs(context)))
 
     def requires_approval(self, params: Mapping[str, Any]) -> ApprovalRequirement:
-        if isinstance(params, _Judged):
+        if isinstance(params, Judged):
             return params.requirement
         # Not looked at with its caller: whoever only asks in general gets the usual answer.
-        return _Judged.requirement if params.get("calls") else ApprovalRequirement.NEVER
+        return Judged.requirement if params.get("calls") else ApprovalRequirement.NEVER
 
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
         jobs = self.jobs(ctx)
         request = JobRequest(
             title=params["title"],
             description=params["description"],
-            calls=_calls(params),
+            calls=planned_calls(params),
             worker=params.get("worker") or None,
             input=params.get("input"),
             keep_going=params.get("keep_going", False),
@@ -148,7 +166,3 @@ class CreateJobTool(JobTool):
         told = shown(job)
         told["message"] = "it goes on in the background" if job.is_active else "the job has ended"
         return ToolOutput.success(told)
-
-
-def _calls(params: Mapping[str, Any]) -> list[PlannedCall]:
-    return [PlannedCall(call["tool"], call.get("params", {})) for call in params.get("calls", ())]
