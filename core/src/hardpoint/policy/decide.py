@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -66,10 +66,11 @@ def decide(question: Question, rules: Sequence[BoundRule]) -> PolicyVerdict:
         rules: The rules that name the tool.
     """
     verdict = _judge(question, [bound for bound in rules if bound.applies(question.facts)])
+    if not question.egress_after or verdict.decision != "allow":
+        return verdict
     wanted = set(question.egress_after)
     leaves = not {"network", "send"}.isdisjoint(question.facts.effects)
-    seen = set(question.facts.seen)
-    if verdict.decision != "allow" or not wanted or not leaves or not wanted <= seen:
+    if not leaves or not wanted <= set(question.facts.seen):
         return verdict
     why = f"the session has read {' and '.join(sorted(wanted))} content, and this call may send"
     return attrs.evolve(verdict, decision="ask", reasons=(Reason(why), *verdict.reasons))
@@ -106,7 +107,7 @@ def _by_rules(
         verdict = PolicyVerdict("allow", requirement, matched.allowed)
     else:
         verdict = _by_requirement(question, requirement, lines)
-    return attrs.evolve(verdict, limits=matched.limits)
+    return attrs.evolve(verdict, limits=matched.limits) if matched.limits else verdict
 
 
 def _by_requirement(
@@ -204,11 +205,16 @@ class Lines:
     parts: tuple[Part, ...] = ()
 
 
+NO_LINES: Final = Lines()
+
+
 def _commands(question: Question) -> list[Any]:
     return [subject.value for subject in question.subjects if subject.kind == "command"]
 
 
 def _judge_lines(question: Question) -> Lines:
+    if not any(subject.kind == "command" for subject in question.subjects):
+        return NO_LINES
     requirement, notes, texts, parts = NEVER, [], [], []
     for command in _commands(question):
         from hardpoint.subjects import judge_command
