@@ -343,8 +343,8 @@ async def test_a_secret_in_an_argument_is_not_shown_and_not_remembered() -> None
 @pytest.mark.parametrize(
     "hidden",
     [
-        "\u202e", "\u2066", "\u200b", "\u200d", "\ufeff", "\u00ad", "\u2028", "\x00", "\x1b", "\x07",
-        "\r", "\t", "\x9b", "\u3164", "\u2800", "\u115f", "\u034f", "\ufe0f", "\U000e0041",
+        "\u202e", "\u2066", "\u200b", "\u200d", "\ufeff", "\u00ad", "\u2028", "\x00", "\x1b",
+        "\x07", "\r", "\t", "\x9b", "\u3164", "\u2800", "\u115f", "\u034f", "\ufe0f", "\U000e0041",
         "\U000e0100", "\ud800", "\ue000", "\u00a0", "\u2003", "\u3000", "\u180e",
     ],
 )  # fmt: skip

@@ -327,9 +327,11 @@ async def test_a_missing_secret_of_the_system_stops_the_start() -> None:
 
     from hardpoint.net import Bearer, Binding
 
+    binding = Binding("system:service_key", hosts=("api.example.com",), location=Bearer())
+
     @attrs.frozen
     class Settings:
-        key: Any = Binding("system:service_key", hosts=("api.example.com",), location=Bearer())
+        key: Any = binding
 
     class Plugin:
         HARDPOINT_API = 1

@@ -1,7 +1,7 @@
-"""Find secret values by owner and name, and hand them to nobody but the injector and audited readers.
+"""Find secret values by owner and name, for nobody but the injector and audited readers.
 
-A reference is `NAME`, the user's own secret or else the system's, or `system:NAME`, the system's only.
-No user ever gets another user's.
+A reference is `NAME`, the user's own secret or else the system's, or `system:NAME`, the system's
+only. No user ever gets another user's.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Secrets:
         return cls(named, audit, learn)
 
     async def learn_all(self) -> None:
-        """Tell the leak scan every value of the system, and of the users whom the stores can list."""
+        """Tell the leak scan every value of the system, and of users whom the stores can list."""
         owners = {SYSTEM}
         for _, store in self._stores:
             owners.update(await store.owners())

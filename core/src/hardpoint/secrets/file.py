@@ -17,7 +17,7 @@ from hardpoint.secrets.locking import locked
 from hardpoint.store.private import open_private
 from hardpoint.threads import run_blocking
 
-PASSPHRASE_VARIABLE: Final = "HARDPOINT_PASSPHRASE"
+PASSPHRASE_VARIABLE: Final = "HARDPOINT_PASSPHRASE"  # noqa: S105  # a name
 # scrypt (RFC 7914) with the parameters that OWASP recommends: 128 MiB and about 0.3 s.
 _SCRYPT: Final = {"n": 2**17, "r": 8, "p": 1}
 _CHECK: Final = b"hardpoint"
