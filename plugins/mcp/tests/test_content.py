@@ -65,6 +65,31 @@ def test_structured_content_is_the_result_and_its_repetition_is_not_told_twice()
     assert output.parts == (Text("and more"),)
 
 
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        ("Rain.", ["Rain."]),
+        (7, ["7"]),
+        (True, ["true"]),
+        (None, ["null"]),
+        ("7", ["7"]),
+        (["a", {"b": 1}], ["a", '{"b": 1}']),
+        ([1, 2], ["[1, 2]"]),
+        ([], []),
+    ],
+)
+def test_a_value_that_was_wrapped_is_not_told_twice(value, texts):
+    blocks = [{"type": "text", "text": text} for text in texts]
+    output = to_output({"content": blocks, "structuredContent": {"result": value}})
+    assert (output.result, output.parts) == ({"result": value}, ())
+
+
+def test_a_text_beside_a_wrapped_value_stays():
+    blocks = [{"type": "text", "text": "but tomorrow"}]
+    output = to_output({"content": blocks, "structuredContent": {"result": "Rain."}})
+    assert output.parts == (Text("but tomorrow"),)
+
+
 def test_structured_content_that_does_not_fit_gives_way_to_the_text():
     raw = {"content": [{"type": "text", "text": "text"}], "structuredContent": {"n": "x"}}
 

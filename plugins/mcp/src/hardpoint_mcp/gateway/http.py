@@ -190,9 +190,11 @@ async def serve_stdio(gateway: Gateway) -> None:
     """Serve the one client at stdin and stdout until it leaves."""
     from mcp.server.stdio import stdio_server
 
+    from hardpoint_mcp.gateway.pipes import standard_pipes
+
     gateway.start()
     try:
-        async with stdio_server() as (read, write):
+        async with standard_pipes() as pipes, stdio_server(*pipes) as (read, write):
             await gateway.server.run(read, write, gateway.server.create_initialization_options())
     finally:
         with contextlib.suppress(Exception):
