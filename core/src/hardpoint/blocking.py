@@ -36,10 +36,6 @@ class SyncRuntime:
 
     def __init__(self, make: Callable[[], AsyncRuntime]) -> None:
         self._make = make
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="hardpoint-runtime", daemon=True
-        )
         self._runtime: AsyncRuntime | None = None
 
     @property
