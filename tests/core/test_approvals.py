@@ -330,6 +330,23 @@ async def test_the_person_sees_what_will_run_and_why() -> None:
     assert "t0p-s3cret" not in text
 
 
+async def test_a_secret_in_a_command_is_not_shown_in_the_reason_either() -> None:
+    key = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+
+    class Runs(Writer):
+        subject_kind = "command"
+
+        async def canonicalise(self, params: dict[str, Any], context: Any) -> Canonical:
+            return Canonical(params, (Subject("command", params["text"]),))
+
+    approver = ScriptedApprover("no")
+    async with make_runtime(tools=[Runs()], approver=approver) as rt:
+        await rt.run("write_it", {"text": f"rm -rf /tmp/{key}"}, ANA)
+
+    assert "deletes" in str(approver.requests[0].reasons)
+    assert key not in str(attrs.asdict(approver.requests[0]))
+
+
 async def test_a_secret_in_an_argument_is_not_shown_and_not_remembered() -> None:
     key = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 

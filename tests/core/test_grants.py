@@ -145,6 +145,26 @@ async def test_it_ends_when_the_tool_becomes_another(granted: Path, changed: Ope
     assert not await passes(granted, A, tool=changed)
 
 
+async def test_it_ends_when_the_tool_changes_hands(tmp_path: Path) -> None:
+    class Plugin:
+        HARDPOINT_API = 1
+
+        @hardpoint.hookimpl
+        def hardpoint_register_tools(self, registry: Any) -> None:
+            registry.register(Opener())
+
+    async def asked(name: str, answer: str) -> bool:
+        approver = ScriptedApprover(answer)
+        async with make_runtime(
+            plugins={name: Plugin()}, config=config(tmp_path), approver=approver
+        ) as rt:
+            return (await rt.run("open_it", A, make_context("ana"))).ok
+
+    assert await asked("acme", "always")
+    assert await asked("acme", "no")
+    assert not await asked("evil", "no")
+
+
 async def test_a_session_answer_ends_with_the_session(tmp_path: Path) -> None:
     one, other = make_context("ana", session_id="1"), make_context("ana", session_id="2")
     assert await passes(tmp_path, A, context=one, answer="session")
@@ -181,9 +201,7 @@ async def test_it_does_not_count_in_a_stricter_mode(
 async def test_it_never_outweighs_a_rule(granted: Path) -> None:
     assert not await passes(granted, A, deny=["open_it(src/**)"])
     assert not await passes(granted, A, ask=["open_it(src/**)"])
-    assert not await passes(granted, A, settings=None, plugins={"strict": Strict()}), (
-        "a plugin asks every time"
-    )
+    assert not await passes(granted, A, plugins={"strict": Strict()}), "a plugin asks every time"
 
 
 class Strict:

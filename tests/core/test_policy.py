@@ -613,3 +613,29 @@ async def test_nobody_is_asked_about_a_call_that_a_rule_limits() -> None:
     assert first.ok
     assert isinstance(second.error, hardpoint.RateLimited)
     assert len(approver.requests) == 1
+
+
+async def test_what_a_failed_call_let_out_counts_as_read() -> None:
+    @tool(effects=["read"], provenance="private", timeout=0.01)
+    async def diary(ctx: JobContext) -> str:
+        """Read on and on."""
+        import asyncio
+
+        ctx.emit(hardpoint.Text("dear diary"))
+        await asyncio.Event().wait()
+        return ""
+
+    @tool(effects=["send"])
+    async def post(text: str) -> str:
+        """Post."""
+        return "posted"
+
+    settings = {"policy": {"egress_after": ["private"]}}
+    async with make_runtime(tools=[diary, post], settings=settings) as rt:
+        before = await rt.run("post", {"text": "x"}, ANA)
+        cut = await rt.run("diary", {}, ANA)
+        after = await rt.run("post", {"text": "x"}, ANA)
+
+    assert before.ok
+    assert isinstance(cut.error, hardpoint.ToolTimeout)
+    assert not after.ok

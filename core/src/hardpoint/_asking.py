@@ -119,7 +119,7 @@ def request_of(call: Call) -> ApprovalRequest:
         session_id=context.session_id,
         project=context.project,
         description=plan.definition.description,
-        reasons=tuple(str(reason) for reason in call.verdict.reasons),
+        reasons=tuple(core.leaks.redact(str(reason)) for reason in call.verdict.reasons),
         subjects=subjects,
         effects=frozenset(call.effects),
         domain=plan.domain_name,
@@ -130,7 +130,7 @@ def request_of(call: Call) -> ApprovalRequest:
         origin=call.root_origin if context.handle is None else "tool",
         workspace=None if context.workspace is None else str(context.workspace),
         mode=strictest_mode(modes_in_force(context.mode, core.mode)),
-        definition_hash=plan.definition.hash,
+        definition_hash=f"{plan.entry.owner} {plan.definition.hash}",
     )
 
 

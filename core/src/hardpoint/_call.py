@@ -359,7 +359,8 @@ async def settle(call: Call) -> CallOutcome:
         warning = core.loops.note(call.loop_key, outcome)
         if warning is not None:
             outcome = attrs.evolve(outcome, warnings=(*outcome.warnings, warning))
-    core.labels.add(call.context, outcome)
+    if call.began:
+        core.labels.add(call.context, outcome)
     core.recorder.write_if_possible(_facts.of_end(call, outcome))
     if plan is not None and plan.finished_hooks:
         _observe(call, plan.finished_hooks, outcome=outcome)

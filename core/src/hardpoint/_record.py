@@ -106,9 +106,9 @@ class Labels:
         return frozenset((*(row["label"] for row in rows), *added))
 
     def add(self, context: JobContext, outcome: CallOutcome) -> None:
-        """Remember the provenance of an outcome that was given out."""
+        """Remember the provenance of what a call gave out; errors and partial output count too."""
         label = outcome.provenance
-        if not self._active or not outcome.ok or label == "trusted":
+        if not self._active or label == "trusted":
             return
         session = (context.user_id, context.session_id)
         added = self._added.setdefault(session, set())

@@ -43,7 +43,7 @@ class ApprovalRequest:
     mode: str = "default"
     """The strictest mode in force; an answer does not count in a stricter one."""
     definition_hash: str = ""
-    """What the tool said of itself; an answer ends when that changes."""
+    """Whose tool it is and what it said of itself; an answer ends when that changes."""
 
     @property
     def place(self) -> str:
