@@ -42,6 +42,7 @@ from hardpoint.jobs.tables import JobTables
 
 if TYPE_CHECKING:
     from hardpoint._core import Core
+    from hardpoint.config import JobsConfig
     from hardpoint.policy.verdict import PolicyVerdict
 
 MAX_PENDING: Final = 10_000
@@ -72,7 +73,6 @@ class Jobs:
             runs_here: Whether this runtime works them off by itself.
         """
         self.core = core
-        self._settings = core.config.jobs
         self._shared = shared
         self._runs_here = runs_here
         self._owner = make_owner()
@@ -81,6 +81,11 @@ class Jobs:
         self._executor: JobExecutor | None = None
         self._started = False
         self._changed = asyncio.Event()
+
+    @property
+    def _settings(self) -> JobsConfig:
+        # Not kept: a reload brings others.
+        return self.core.config.jobs
 
     @property
     def runs_here(self) -> bool:
