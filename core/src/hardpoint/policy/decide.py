@@ -155,7 +155,8 @@ def _match(question: Question, rules: Sequence[BoundRule]) -> _Matched:
     for bound in rules:
         rule = bound.rule
         if bound.kind is not None and bound.kind not in kinds:
-            if rule.decision != "allow":
+            # Text is what a call acts on that has no command, path or URL in it.
+            if rule.decision != "allow" and kinds != {"text"}:
                 why = f"the rule is about a {bound.kind}, and the call does not say which"
                 found["ask"].append(rule.because(why))
         elif not bound.matches(question.params, question.subjects):

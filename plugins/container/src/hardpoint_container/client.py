@@ -34,6 +34,7 @@ class _Waiting:
     def __init__(self, future: asyncio.Future[tuple[dict[str, Any], bytes]]) -> None:
         self.future = future
         self.on_output: OnOutput | None = None
+        self.gather = True
         self.chunks: dict[int, list[bytes]] = {1: [], 2: []}
         self.tails: dict[int, bytes] = {}
 
@@ -150,7 +151,8 @@ class RunnerClient(asyncio.SubprocessProtocol):
         elif header.get("tail"):
             waiting.tails[header["s"]] = body
         else:
-            waiting.chunks[header["s"]].append(body)
+            if waiting.gather:
+                waiting.chunks[header["s"]].append(body)
             if waiting.on_output is not None:
                 waiting.on_output("stdout" if header["s"] == 1 else "stderr", body)
 
@@ -212,6 +214,7 @@ class RunnerClient(asyncio.SubprocessProtocol):
         keep: int,
         most: int,
         on_output: OnOutput | None = None,
+        gather: bool = True,
     ) -> Execution:
         """Run one command to its end.
 
@@ -225,13 +228,14 @@ class RunnerClient(asyncio.SubprocessProtocol):
                 64 KiB are kept too.
             most: A command that writes more than this many bytes is killed.
             on_output: Told each piece of output as it arrives.
+            gather: Whether the result holds the output too.
 
         Raises:
             DomainUnavailable: The sandbox is gone; nothing was started.
             SandboxError: It was lost during the call.
         """
         number, waiting = self._register()
-        waiting.on_output = on_output
+        waiting.on_output, waiting.gather = on_output, gather
         seconds = timeout.total_seconds()
         try:
             self._send(
@@ -278,6 +282,12 @@ class RunnerClient(asyncio.SubprocessProtocol):
         return header["ok"], data
 
     # ending
+
+    def stop_all(self) -> None:
+        """Have every command ended; each says how by its own result."""
+        if self.alive:
+            for number in self._waiting:
+                self._send({"op": "stop", "id": number})
 
     async def close(self, patience: float = 3.0) -> None:
         """Let the runner end everything and wait for it; killed when it does not."""

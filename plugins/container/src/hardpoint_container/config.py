@@ -141,6 +141,8 @@ class ContainerConfig:
     """Seconds after which a sandbox ends whatever happens."""
     max_sandboxes: int = attrs.field(default=16, validator=attrs.validators.ge(1))
     """Sandboxes at one time; the longest idle one makes room."""
+    max_background: int = attrs.field(default=4, validator=attrs.validators.ge(0))
+    """Commands of one session that may run in the background, each in a sandbox of its own."""
     max_output: str = attrs.field(default="256m", validator=_is_size)
     """A command that writes more than this is killed."""
     kept_output: str = attrs.field(default="16m", validator=_is_size)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
@@ -17,10 +15,11 @@ import attrs
 from hardpoint import ToolOutput
 from hardpoint.errors import DomainUnavailable, SandboxError, ToolTimeout
 from hardpoint.interfaces import ExecutionDomain, Invocation, JobContext, LockEntry
+from hardpoint_container.background import Background, OwnBackground
 from hardpoint_container.config import ContainerConfig
 from hardpoint_container.engine import Engine, SandboxSpec
 from hardpoint_container.sandbox import ContainerSandbox
-from hardpoint_container.session import Session, new_name
+from hardpoint_container.session import Session, SessionKey, new_name
 from hardpoint_container.workspace import data_folder, survey
 
 if TYPE_CHECKING:
@@ -31,20 +30,6 @@ logger = logging.getLogger(__name__)
 
 LATE = 3.0
 """Seconds after the end of a call's time in which a command that was ended may still say how."""
-
-
-@attrs.frozen
-class SessionKey:
-    """Sandboxes are shared by the calls of one user's session in one workspace, by nobody else."""
-
-    user_id: str
-    session_id: str
-    workspace: Path | None
-
-    @property
-    def label(self) -> str:
-        text = f"{self.user_id}\0{self.session_id}\0{self.workspace}"
-        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 class ContainerDomain(ExecutionDomain):
@@ -72,6 +57,7 @@ class ContainerDomain(ExecutionDomain):
         self._sessions: dict[SessionKey, Session] = {}
         self._starting: dict[SessionKey, asyncio.Task[Session]] = {}
         self._changed = asyncio.Condition()
+        self._background = Background(self.config)
         self._closed = False
         self._sweeper: asyncio.Task[None] | None = None
         self._reaper: asyncio.Task[None] | None = None
@@ -84,7 +70,8 @@ class ContainerDomain(ExecutionDomain):
         try:
             async with asyncio.timeout(timeout + LATE), self.session(invocation.context) as session:
                 env = invocation.context.extra_env
-                sandbox = ContainerSandbox(session, started + timeout, env)
+                others = self._others(invocation.context)
+                sandbox = ContainerSandbox(session, started + timeout, env, others)
                 output = await invocation.execute(sandbox)
         except TimeoutError:
             raise ToolTimeout(timedelta(seconds=timeout)) from None
@@ -103,8 +90,7 @@ class ContainerDomain(ExecutionDomain):
         """
         if self._closed:
             raise DomainUnavailable("the container domain is closed; nothing was started")
-        workspace = context.workspace and context.workspace.resolve()
-        key = SessionKey(context.user_id, context.session_id, workspace)
+        key = SessionKey.of(context)
         session = await self._acquire(key, context)
         try:
             yield session
@@ -137,18 +123,32 @@ class ContainerDomain(ExecutionDomain):
 
     async def _start(self, key: SessionKey, context: JobContext) -> Session:
         await self._make_room()
-        spec, gate = self._spec(key), None
+        session = self._sessions[key] = await self._open(self._spec(key), context)
+        self._watch()
+        return session
+
+    def _others(self, context: JobContext) -> OwnBackground:
+        """The background commands of a context's session."""
+        key = SessionKey.of(context)
+
+        async def opened(job_id: str, seconds: float) -> Session:
+            spec = self._spec(key)
+            config = attrs.evolve(self.config, max_life=seconds)
+            labels = {**spec.labels, "hardpoint.background": job_id}
+            return await self._open(attrs.evolve(spec, config=config, labels=labels), context)
+
+        return OwnBackground(self._background, key, opened)
+
+    async def _open(self, spec: SandboxSpec, context: JobContext) -> Session:
+        gate = None
         try:
             if self.config.network == "proxy":
                 gate, spec = await self._open_gate(spec, context)
-            session = await Session.start(self.engine, spec, gate)
+            return await Session.start(self.engine, spec, gate)
         except BaseException:
             if gate is not None:
                 await gate.close()
             raise
-        self._sessions[key] = session
-        self._watch()
-        return session
 
     async def _open_gate(
         self, spec: SandboxSpec, context: JobContext
@@ -227,10 +227,12 @@ class ContainerDomain(ExecutionDomain):
 
     async def __aenter__(self) -> Self:
         self._closed = False
+        self._background.open()
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
         self._closed = True
+        await self._background.close()
         for task in (self._sweeper, self._reaper, *self._starting.values()):
             if task is not None:
                 task.cancel()

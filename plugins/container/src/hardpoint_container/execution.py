@@ -39,7 +39,7 @@ class Execution(ExecResult):
             failed = "ECWD" if end["at"] == "cwd" else end["failed"]
             return cls(exit_code=None, failed=failed, why=end["why"])
         (stdout, cut), (stderr, cut_too) = (
-            _joined(b"".join(heads[stream]), tails.get(stream, b""), total)
+            joined(b"".join(heads[stream]), tails.get(stream, b""), total)
             for stream, total in enumerate(end["bytes"], 1)
         )
         return cls(
@@ -57,7 +57,8 @@ class Execution(ExecResult):
         )
 
 
-def _joined(head: bytes, tail: bytes, total: int) -> tuple[bytes, bool]:
+def joined(head: bytes, tail: bytes, total: int) -> tuple[bytes, bool]:
+    """The start and the end of an output of this length, and whether anything is missing."""
     dropped = total - len(head) - len(tail)
     if dropped <= 0:
         return head + tail, False

@@ -22,6 +22,7 @@ from hardpoint_container.config import WORKSPACE, size_in_bytes
 from hardpoint_container.execution import Execution, FileRefused
 
 if TYPE_CHECKING:
+    from hardpoint_container.background import Output, OwnBackground, Seen
     from hardpoint_container.session import Session
 
 WHOLE_FILE: Final = 16 * 1024 * 1024
@@ -61,8 +62,15 @@ class Found:
 class ContainerSandbox:
     """The sandbox during one call. Paths are relative to the workspace; links are not followed."""
 
-    def __init__(self, session: Session, deadline: float, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        deadline: float,
+        env: Mapping[str, str],
+        background: OwnBackground | None = None,
+    ) -> None:
         self._session = session
+        self._background = background
         self._deadline = deadline
         self._env = env
         self.cut_short = False
@@ -83,6 +91,7 @@ class ContainerSandbox:
         timeout: timedelta | None = None,
         max_bytes: int = 65_536,
         on_output: Callable[[Literal["stdout", "stderr"], bytes], None] | None = None,
+        gather: bool = True,
     ) -> Execution:
         """Run a command: text by `sh -c`, a list as it stands.
 
@@ -108,12 +117,57 @@ class ContainerSandbox:
             keep=max_bytes,
             most=size_in_bytes(config.max_output),
             on_output=on_output,
+            gather=gather,
         )
         if result.failed is not None:
             return _not_started(result, argv, cwd)
         if result.timed_out and (timeout is None or timeout > left):
             self.cut_short = True
         return result
+
+    async def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str = ".",
+        stdin: bytes | None = None,
+        timeout: timedelta | None = None,
+    ) -> str:
+        """Run a command in a sandbox of its own, where it outlives the call; its id.
+
+        Raises:
+            SandboxError: Too many run already.
+            DomainUnavailable: No sandbox can be had.
+        """
+        most = self._session.config
+        env = self._env
+
+        async def run(sandbox: ContainerSandbox, output: Output) -> Execution:
+            return await sandbox.exec(
+                command,
+                cwd=cwd,
+                env=env,
+                stdin=stdin,
+                max_bytes=size_in_bytes(most.max_output),
+                on_output=output.take,
+                gather=False,
+            )
+
+        seconds = most.max_life if timeout is None else timeout.total_seconds()
+        return await self._others().start(min(seconds, most.max_life), run)
+
+    def look(self, background_id: str) -> Seen:
+        """What a command in the background has written, and whether it still runs."""
+        return self._others().look(background_id)
+
+    async def stop(self, background_id: str) -> Seen:
+        """End a command in the background."""
+        return await self._others().stop(background_id)
+
+    def _others(self) -> OwnBackground:
+        if self._background is None:
+            raise SandboxError("this sandbox starts no commands in the background")
+        return self._background
 
     async def read(self, path: str, *, offset: int = 0, max_bytes: int | None = None) -> bytes:
         """The bytes of a file, or of a part of it."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
 
 from hardpoint.errors import DomainUnavailable, SandboxError
+from hardpoint.interfaces import JobContext
 from hardpoint_container.client import OnOutput, RunnerClient
 from hardpoint_container.config import ContainerConfig, size_in_bytes
 from hardpoint_container.engine import Engine, SandboxSpec, shortcomings
@@ -26,6 +31,25 @@ logger = logging.getLogger(__name__)
 NEEDED_MEMORY = 0.25
 RETIREMENT = 0.9
 """The share of its life after which a sandbox takes no new calls: none should die with it."""
+
+
+@attrs.frozen
+class SessionKey:
+    """Sandboxes are shared by the calls of one user's session in one workspace, by nobody else."""
+
+    user_id: str
+    session_id: str
+    workspace: Path | None
+
+    @classmethod
+    def of(cls, context: JobContext) -> Self:
+        workspace = context.workspace and context.workspace.resolve()
+        return cls(context.user_id, context.session_id, workspace)
+
+    @property
+    def label(self) -> str:
+        text = f"{self.user_id}\0{self.session_id}\0{self.workspace}"
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 class Session:
@@ -108,6 +132,7 @@ class Session:
         keep: int,
         most: int,
         on_output: OnOutput | None,
+        gather: bool = True,
     ) -> Execution:
         result = await self._guard(
             lambda: self.client.exec(
@@ -119,12 +144,12 @@ class Session:
                 keep=keep,
                 most=most,
                 on_output=on_output,
+                gather=gather,
             )
         )
         assert isinstance(result, Execution)
         self.spent = result.out_of_memory and result.memory_left < NEEDED_MEMORY
-        if self.config.workspace_size is not None:
-            await self._measure(size_in_bytes(self.config.workspace_size))
+        await self.measure()
         return result
 
     async def file(self, call: str, **arguments: Any) -> tuple[dict[str, Any], bytes]:
@@ -141,9 +166,11 @@ class Session:
                 await asyncio.shield(self.engine.remove(self.spec.name))
             raise
 
-    async def _measure(self, allowed: int) -> None:
-        usage, _ = await self.client.file("usage")
-        self.full = usage["bytes"] > allowed
+    async def measure(self) -> None:
+        """See whether the workspace is over its size, if it has one."""
+        if self.config.workspace_size is not None:
+            usage, _ = await self.client.file("usage")
+            self.full = usage["bytes"] > size_in_bytes(self.config.workspace_size)
 
     async def close(self) -> None:
         """End every process inside and remove the sandbox."""

@@ -18,9 +18,11 @@ from hardpoint import (
 from hardpoint.errors import InvalidParameters, SandboxError, ToolTimeout
 from hardpoint_container.config import ContainerConfig, size_in_bytes
 from hardpoint_container.paths import resolve
+from hardpoint_container.shell_policy import is_about_background
 from hardpoint_container.tooling import (
     KIB,
     ContainerTool,
+    boolean,
     cut_text,
     sandbox_of,
     schema,
@@ -45,19 +47,20 @@ class ShellTool(ContainerTool):
     description = (
         "Run a command in a sandbox whose working folder is the workspace. A string is run by"
         " sh -c, a list of strings as it stands, without a shell. Files in the workspace and in"
-        " /tmp stay between calls; processes end with their call. There is no network unless the"
-        " operator allows some."
+        " /tmp stay between calls; processes end with their call unless started in the"
+        " background. There is no network unless the operator allows some."
     )
 
     def __init__(self, config: ContainerConfig | None = None) -> None:
         self.config = config or ContainerConfig()
 
     def parameters_schema(self) -> dict[str, Any]:
-        longest = self.config.max_timeout
+        usual, most, life = self.config.timeout, self.config.max_timeout, self.config.max_life
         return schema(
-            "command",
+            "",
             command={
-                "description": "A shell command line, or a program and its arguments as a list.",
+                "description": "A shell command line, or a program and its arguments as a list."
+                " Needed, unless background_id is given.",
                 "anyOf": [
                     {"type": "string", "minLength": 1},
                     {"type": "array", "items": {"type": "string"}, "minItems": 1},
@@ -66,11 +69,22 @@ class ShellTool(ContainerTool):
             workdir=string("Folder to run it in, relative to the workspace.", default="."),
             timeout={
                 "type": "number",
-                "description": f"Seconds it may run, {self.config.timeout:g} unless given.",
+                "description": f"Seconds it may run, {usual:g} unless given and at most {most:g};"
+                f" in the background {life:g}.",
                 "exclusiveMinimum": 0,
-                "maximum": longest,
+                "maximum": max(most, life),
             },
             stdin=string("Text for its standard input."),
+            background=boolean(
+                "Return at once with an id as `background`, and let the command run on in a"
+                " sandbox of its own: it shares the workspace, not /tmp or processes.",
+                default=False,
+            ),
+            background_id=string(
+                "Instead of a command: tell what this command in the background has written so"
+                " far, and whether it still runs.",
+            ),
+            stop=boolean("With background_id: end that command.", default=False),
         )
 
     def output_schema(self) -> dict[str, Any]:
@@ -85,11 +99,15 @@ class ShellTool(ContainerTool):
                 "truncated": {"type": "boolean"},
                 "result_ref": {"type": "string"},
                 "notice": {"type": "string"},
+                "background": {"type": "string"},
+                "status": {"enum": ["running", "exited"]},
             },
-            "required": ["output", "exit_code", "success", "sandboxed"],
+            "required": ["sandboxed"],
         }
 
     def requires_approval(self, params: Mapping[str, Any]) -> ApprovalRequirement:
+        if is_about_background(params):
+            return ApprovalRequirement.NEVER
         if self.config.policy == "full_access":
             return ApprovalRequirement.ALWAYS
         from hardpoint_container.shell_policy import requirement_of
@@ -104,6 +122,8 @@ class ShellTool(ContainerTool):
         return timedelta(seconds=self.config.max_timeout) + MARGIN
 
     def effects(self, params: Mapping[str, Any]) -> Collection[Effect]:
+        if is_about_background(params):
+            return {"process"} if params.get("stop") else {"read"}
         effects: set[Effect] = {"read", "process"}
         if self.config.policy != "read_only":
             effects |= {"write", "delete"}
@@ -112,9 +132,21 @@ class ShellTool(ContainerTool):
         return effects
 
     async def canonicalise(self, params: dict[str, Any], context: JobContext) -> Canonical:
-        from hardpoint_container.shell_policy import canonicalise_command
+        from hardpoint_container.shell_policy import canonicalise_background, canonicalise_command
 
+        if is_about_background(params):
+            return canonicalise_background(params)
         canonical = canonicalise_command(params)
+        if params.get("background_id") is not None or params.get("stop"):
+            raise InvalidParameters(
+                "a command is started, or with background_id looked at or stopped; do one at a time"
+            )
+        most = self.config.max_life if params.get("background") else self.config.max_timeout
+        if params.get("timeout", 0) > most:
+            raise InvalidParameters(
+                f"`timeout` is at most {most:g} seconds here",
+                hint="start what runs longer with background = true",
+            )
         if "workdir" not in canonical.params:
             return canonical
         found = resolve(workspace_of(context), canonical.params["workdir"], "list")
@@ -124,6 +156,10 @@ class ShellTool(ContainerTool):
 
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
         sandbox, stream = sandbox_of(ctx), Streaming(ctx)
+        if is_about_background(params):
+            return await self._look(params["background_id"], bool(params.get("stop")), ctx)
+        if params.get("background"):
+            return await self._start(params, ctx)
         wanted = timedelta(seconds=params.get("timeout", self.config.timeout))
         wanted = min(wanted, sandbox.remaining)
         result = await sandbox.exec(
@@ -150,6 +186,34 @@ class ShellTool(ContainerTool):
                 partial=answer,
             )
         return ToolOutput.success(answer, result.duration)
+
+    async def _start(self, params: Mapping[str, Any], ctx: JobContext) -> ToolOutput:
+        job_id = await sandbox_of(ctx).start(
+            params["command"],
+            cwd=params.get("workdir", "."),
+            stdin=params.get("stdin", "").encode(errors="surrogateescape"),
+            timeout=timedelta(seconds=params["timeout"]) if "timeout" in params else None,
+        )
+        return ToolOutput.success({"background": job_id, "status": "running", "sandboxed": True})
+
+    async def _look(self, job_id: str, stop: bool, ctx: JobContext) -> ToolOutput:
+        sandbox = sandbox_of(ctx)
+        seen = await sandbox.stop(job_id) if stop else sandbox.look(job_id)
+        text = merged(seen.execution)
+        answer = ending(seen.execution, text)
+        answer |= {"background": job_id, "status": "running" if seen.running else "exited"}
+        if seen.running:
+            del answer["exit_code"], answer["success"]
+            return ToolOutput.success(answer)
+        if seen.lost:
+            answer["notice"] = seen.lost
+        elif seen.execution.timed_out:
+            answer["notice"] = "it did not finish in its time and was ended"
+        elif seen.execution.out_of_memory:
+            answer["notice"] = f"it used more than the {self.config.memory} of memory it may"
+        if len(text) > PREVIEW:
+            await keep_whole(ctx, text, answer)
+        return ToolOutput.success(answer)
 
 
 class Streaming:

@@ -39,6 +39,31 @@ def canonicalise_command(params: Mapping[str, Any] | str) -> Canonical:
     return Canonical(arguments, (Subject("command", command, "execute"),))
 
 
+def is_about_background(params: Mapping[str, Any] | str) -> bool:
+    """Whether a call looks at or stops a command that was started before, and starts none."""
+    if isinstance(params, str) or params.get("command") is not None:
+        return False
+    return params.get("background_id") is not None
+
+
+def canonicalise_background(params: Mapping[str, Any]) -> Canonical:
+    """The arguments of a call that starts nothing; what it acts on is no command but an id.
+
+    Raises:
+        InvalidParameters: It also says how to start something.
+    """
+    job_id = params["background_id"]
+    wrong = [name for name in ("stdin", "timeout", "background") if params.get(name)]
+    if params.get("workdir", ".") != ".":
+        wrong.append("workdir")
+    if wrong:
+        raise InvalidParameters(
+            f"with background_id nothing is started, so {', '.join(wrong)} cannot be given"
+        )
+    kept = {"background_id": job_id, "stop": bool(params.get("stop"))}
+    return Canonical(kept, (Subject("text", job_id, "stop" if kept["stop"] else "read"),))
+
+
 def requirement_of(params: Mapping[str, Any] | str) -> ApprovalRequirement:
     """What approval a command needs; `always` for one that cannot be read or never runs."""
     try:
