@@ -291,3 +291,16 @@ async def test_everything_of_a_user_can_be_forgotten(colours):
     assert await workspace.list("ana") == []
     assert await workspace.search("ana", "ocean sea") == []
     assert await found(workspace, "sea", user="bob") == ["b.md"]
+
+
+async def test_forgotten_words_are_in_no_corner_of_the_index(workspace, place):
+    await workspace.write("ana", "a.md", "xyzzyplugh")
+    await workspace.write("bob", "b.md", "other")
+    await workspace.forget("ana")
+    tables = workspace._started().tables
+
+    if "://" in place:
+        rows = tables.query("SELECT id FROM memory_index WHERE CAST(words AS text) LIKE '%xyzzy%'")
+    else:
+        rows = tables.query("SELECT id FROM memory_index_data WHERE instr(block, ?)", (b"xyzzy",))
+    assert rows == []

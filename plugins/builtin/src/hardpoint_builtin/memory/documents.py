@@ -169,6 +169,7 @@ class Documents:
         with self.tables.transaction() as transaction:
             rows = transaction.query("SELECT id FROM memory_chunks WHERE user_id = ?", (user_id,))
             self._remove_chunks(transaction, [row["id"] for row in rows])
+            self._index.forget(transaction)
             transaction.execute("DELETE FROM memory_versions WHERE user_id = ?", (user_id,))
             transaction.execute(
                 "UPDATE memory_users SET version = version + 1 WHERE user_id = ?", (user_id,)

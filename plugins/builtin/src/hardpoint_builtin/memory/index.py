@@ -41,6 +41,9 @@ class WordIndex(ABC):
     @abstractmethod
     def remove(self, transaction: Any, chunks: Sequence[int]) -> None: ...
 
+    def forget(self, transaction: Any) -> None:
+        """Leave nothing of what was removed, where removing only marks it."""
+
     @abstractmethod
     def count(self, tables: Any, user: int, term: Term) -> int:
         """How many chunks of a user have a term; `COMMON` stands for more."""
@@ -106,6 +109,10 @@ class SqliteIndex(WordIndex):
     def remove(self, transaction: Any, chunks: Sequence[int]) -> None:
         for chunk in chunks:
             transaction.execute("DELETE FROM memory_index WHERE rowid = ?", (chunk,))
+
+    def forget(self, transaction: Any) -> None:
+        # Removed words stay in the index's segments until these are merged.
+        transaction.execute("INSERT INTO memory_index (memory_index) VALUES ('optimize')")
 
     def count(self, tables: Any, user: int, term: Term) -> int:
         rows = tables.query(
