@@ -791,6 +791,8 @@ def test_an_interrupt_ends_130_without_a_traceback(cli: Cli) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env=surroundings(),
+        # A shell in the background hands down that interrupts are ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
     assert process.stderr.readline() == "waiting\n"
