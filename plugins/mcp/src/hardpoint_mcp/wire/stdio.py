@@ -110,6 +110,10 @@ class StdioChannel(DuplexChannel):
                 await self._exit_code(1)
         finally:
             self._stderr.close()
+            if self._writer is not None and self._writer.get_write_buffer_size():
+                self._writer.abort()  # nobody reads it any more
+            # Transports close their pipes in the loop's next round, which may be its last.
+            await asyncio.sleep(0)
 
     async def _send(self, message: Message) -> None:
         if self._gone is not None or self._writer is None:
