@@ -622,6 +622,28 @@ def test_doctor_tries_what_it_reports(cli: Cli) -> None:
     assert cli("doctor", "audit").out.count("\n") == 2
 
 
+def test_doctor_names_what_takes_protection_away(cli: Cli, home: Path) -> None:
+    write_settings(
+        home,
+        """
+[policy]
+mode = "auto"
+allow = ["typed", "typed(count:1)"]
+[network]
+allow_private = ["10.0.0.0/8"]
+[output]
+leak_scan = false
+""",
+    )
+
+    shown = cli("doctor", "configuration", "--json")
+
+    assert shown.code == 0
+    assert [each["status"] for each in shown.json].count("warning") == 4
+    text = shown.out
+    assert all(word in text for word in ("auto", "config.toml:4", "10.0.0.0/8", "leak_scan"))
+
+
 def test_doctor_names_a_plugin_that_failed(cli: Cli, install: Install) -> None:
     install("crash", "raise RuntimeError('no luck')")
     os.environ["HARDPOINT_LOAD_PLUGINS"] = "crash"
