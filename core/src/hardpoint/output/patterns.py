@@ -121,7 +121,7 @@ PROVIDERS = (
     TokenPattern("pypi_token", "PyPI", "pypi-AgE", _at_least(U, 50)),
     TokenPattern("rubygems_api_key", "RubyGems", "rubygems_", _exactly(H, 48)),
     TokenPattern("nuget_api_key", "NuGet", "oy2", _exactly("[a-z0-9]", 43)),
-    TokenPattern("crates_token", "crates.io", "cio", _exactly(W, 32)),
+    TokenPattern("crates_token", "the Rust package registry", "cio", _exactly(W, 32)),
     TokenPattern("clojars_token", "Clojars", "CLOJARS_", _exactly("[a-z0-9]", 60)),
     TokenPattern("docker_token", "Docker Hub", "dckr_pat_ dckr_oat_", _at_least(U, 27)),
     TokenPattern("artifactory_token", "Artifactory", "AKCp", _at_least(W, 65)),
