@@ -133,6 +133,24 @@ def test_a_rule_for_a_switched_off_plugin_is_a_warning() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("domain", "fatal"),
+    [
+        ("orchestrator", None),
+        ("cont*", None),
+        ("wasm", None),
+        ("contaner", True),
+        ("elsewhere", False),
+    ],
+)
+def test_a_condition_on_a_domain_that_there_is_none_of(domain: str, fatal: bool | None) -> None:
+    spec = {"tool": "greet", "when": {"domain": domain}}
+
+    found = findings(spec, domains=["wasm"])
+
+    assert [is_fatal for _, is_fatal in found] == ([] if fatal is None else [fatal])
+
+
 def test_a_glob_that_matches_nothing_yet_is_a_warning() -> None:
     assert findings("nothing_like_it_*") == [
         ("config.toml:7: rule 'nothing_like_it_*': matches no tool that is installed now", False)

@@ -98,6 +98,37 @@ async def test_suggestions_are_small_and_never_for_what_always_asks(tmp_path: Pa
     assert not any("rm" in rule or "wc" in rule for rule in found)
 
 
+class Opens(Runs):
+    name = "open_it"
+    subject_kind = "path"
+
+    async def canonicalise(self, params: dict[str, Any], context: Any) -> Canonical:
+        return Canonical(params, (Subject("path", params["command"], "read"),))
+
+
+async def test_a_run_in_mode_auto_shows_what_rules_it_would_need(tmp_path: Path) -> None:
+    config = Config(audit=AuditConfig(path=tmp_path))
+    commands = ["git -C x diff", "python build.py", "npm run test -- -v", "rm -rf build", "ls"]
+    paths = ["src/a.py", "src/b.py", "docs/x.md", "README.md"]
+    async with make_runtime(tools=[Runs(), Opens()], config=config, allow=["run_it(ls:*)"]) as rt:
+        for name, values in (("run_it", commands), ("open_it", paths)):
+            for value in values:
+                await rt.run(name, {"command": value}, make_context(mode="auto"))
+
+    found = [each.rule for each in suggest(read(tmp_path))]
+
+    assert found == [
+        "open_it(README.md)",
+        "open_it(docs/x.md)",
+        "open_it(src/**)",
+        "run_it(git -C x diff)",
+        "run_it(npm run test:*)",
+        "run_it(python build.py)",
+    ]
+    for rule in found:
+        parse_rule(RuleEntry("allow", rule))
+
+
 CLAUDE = json.dumps(
     {
         "permissions": {

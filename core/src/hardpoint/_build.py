@@ -173,6 +173,7 @@ def check_settings(core: Core, *, strict: bool) -> None:
         core.registry,
         elsewhere=elsewhere,
         declared=config.policy.application_tools,
+        domains=core.plugins.domains,
     )
     names = unknown_names(config, core.registry, core.plugins.records, elsewhere)
     told = [*((str(f), f.fatal) for f in findings), *names]

@@ -174,6 +174,7 @@ async def rules(state: State) -> Sequence[CheckResult]:
         core.registry,
         elsewhere=core.plugins.tools_elsewhere(),
         declared=core.config.policy.application_tools,
+        domains=core.plugins.domains,
     )
     examples = sum(len(rule.match) + len(rule.not_match) for rule in core.rules)
     results = [

@@ -16,7 +16,7 @@ from hardpoint.policy.binding import BoundRule, NotAbout, bind_rule
 from hardpoint.policy.rules import Rule
 from hardpoint.protected import FIRST_PARTY, PROTECTED_KINDS, PROTECTED_TOOL_NAMES
 from hardpoint.registry import ToolRegistry
-from hardpoint.tools import FunctionTool, Subject, SubjectKind, Tool
+from hardpoint.tools import FunctionTool, Subject, SubjectKind, Tool, ToolDomain
 
 # The operations that an example without one of its own is tried with.
 _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
@@ -45,6 +45,7 @@ def lint_rules(
     *,
     elsewhere: Mapping[str, str] | None = None,
     declared: Sequence[str] = (),
+    domains: Collection[str] | None = None,
 ) -> Sequence[Finding]:
     """Everything that is wrong with the rules, in their order.
 
@@ -54,10 +55,13 @@ def lint_rules(
         elsewhere: Tools, or globs, that a switched-off plugin or an unread server has, with the
             reason why they are not here.
         declared: Globs over the names that the host program will register itself.
+        domains: The execution domains of the plugins; None where that is not known.
     """
     findings: list[Finding] = []
     for rule in rules:
         findings += _lint_one(rule, registry, elsewhere or {}, declared)
+        if domains is not None:
+            findings += _lint_domains(rule, {*domains, *ToolDomain})
     return findings
 
 
@@ -108,6 +112,16 @@ def _lint_one(
         " [policy] application_tools)",
         fatal=True,
     )
+
+
+def _lint_domains(rule: Rule, known: Collection[str]) -> Iterator[Finding]:
+    for conditions in (rule.when, rule.unless):
+        for word in conditions.get("domain", ()):
+            if not fnmatch.filter(known, word):
+                near = difflib.get_close_matches(word, sorted(known), n=1)
+                did_you_mean = f"; did you mean {near[0]!r}?" if near else ""
+                text = f"there is no domain {word!r} here{did_you_mean}"
+                yield Finding(rule, text, fatal=bool(near))
 
 
 def _lint_subjects(rule: Rule, bound: BoundRule, entry: Entry) -> Iterator[Finding]:

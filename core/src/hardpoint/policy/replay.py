@@ -174,21 +174,40 @@ class Suggestion:
 
 
 def suggest(records: Iterable[Mapping[str, Any]], *, least: int = 1) -> Sequence[Suggestion]:
-    """The smallest allow rules for the calls that were asked about and then ran.
+    """The smallest allow rules for the calls that ran although no rule allows them.
 
-    A call that always asks is never proposed, nor one that was refused.
+    Those are the calls that were asked about and approved, and, of a run in mode `auto`, those that
+    would have been. A call that always asks is never proposed, nor one that was refused.
 
     Args:
         records: The `decided` records of an audit.
         least: How many calls a rule must cover to be proposed.
     """
     counts: Counter[str] = Counter()
+    paths: dict[tuple[str, str], Counter[str]] = {}
     for record in records:
-        asked = record.get("policy") == "ask" and record.get("decision") == "allow"
-        once_a_session = record.get("requirement") == "unless_auto_approved"
-        if record.get("kind") == "decided" and asked and once_a_session:
-            counts.update(set(_rules_of(record)))
+        if record.get("kind") != "decided" or not _ran_without_a_rule(record):
+            continue
+        counts.update(set(_rules_of(record)))
+        for subject in record.get("subjects") or ():
+            if subject["kind"] == "path" and _HIDDEN not in str(subject["value"]):
+                folder = str(PurePosixPath(str(subject["value"])).parent)
+                used = paths.setdefault((str(record["tool"]), folder), Counter())
+                used[str(subject["value"])] += 1
+    for (tool, folder), used in paths.items():
+        # One file is one rule; several of a folder stand for the folder.
+        if len(used) == 1 or folder == ".":
+            counts.update({f"{tool}({path})": calls for path, calls in used.items()})
+        else:
+            counts[f"{tool}({folder}/**)"] += sum(used.values())
     return [Suggestion(rule, n) for rule, n in sorted(counts.items()) if n >= least]
+
+
+def _ran_without_a_rule(record: Mapping[str, Any]) -> bool:
+    if record.get("requirement") != "unless_auto_approved" or record.get("decision") != "allow":
+        return False
+    by_rule = any(reason.get("rule") for reason in record.get("reasons") or ())
+    return record.get("policy") == "ask" or (record.get("policy") == "allow" and not by_rule)
 
 
 def _rules_of(record: Mapping[str, Any]) -> Iterator[str]:
@@ -202,19 +221,24 @@ def _rules_of(record: Mapping[str, Any]) -> Iterator[str]:
             continue
         if subject["kind"] == "command":
             yield from (f"{tool}({pattern})" for pattern in _command_patterns(value))
-        elif subject["kind"] == "path":
-            folder = PurePosixPath(str(value)).parent
-            yield f"{tool}({value})" if str(folder) == "." else f"{tool}({folder}/**)"
         elif subject["kind"] == "url":
             from hardpoint.net import parse_url
 
-            yield f"{tool}(domain:{parse_url(str(value)).host})"
+            method = f"{subject['operation']} " if subject.get("operation") else ""
+            yield f"{tool}({method}domain:{parse_url(str(value)).host})"
+        elif subject["kind"] == "text":
+            yield f"{tool}({value})"
 
 
-# Programs whose first word says what they will do, so that a rule can stop there.
+# Programs whose second word says what they will do, so that a rule can stop there.
 _WITH_VERBS: Final = frozenset(
-    "git npm pnpm yarn cargo go docker podman kubectl pip uv poetry make gh hg svn apt brew".split()
+    "git npm pnpm yarn cargo go docker podman kubectl pip uv poetry gh hg svn apt brew".split()
 )
+# Programs that do whatever the file or target says that they are given.
+_RUN_ANYTHING: Final = frozenset(
+    "make python python3 node deno bun ruby perl php bash sh zsh dash fish npx uvx nox tox".split()
+)
+_VERBS_THAT_RUN: Final = frozenset(("run", "exec", "compose", "x"))
 
 
 def _command_patterns(command: Any) -> Iterator[str]:
@@ -225,8 +249,14 @@ def _command_patterns(command: Any) -> Iterator[str]:
         if segment.cover == "none":
             continue
         words = [word for word in segment.argv if isinstance(word, str)]
-        if segment.cover == "exact" or len(words) < len(segment.argv):
+        if segment.cover == "exact" or not words or len(words) < len(segment.argv):
             yield segment.text
             continue
-        length = 2 if words[0] in _WITH_VERBS and len(words) > 1 else 1
-        yield shlex.join(words[:length]) + ":*"
+        length = 1
+        if words[0] in _WITH_VERBS and len(words) > 1:
+            length = 3 if words[1] in _VERBS_THAT_RUN else 2
+        named = words[:length]
+        if words[0] in _RUN_ANYTHING or any(word.startswith("-") for word in named[1:]):
+            yield segment.text
+        else:
+            yield shlex.join(named) + ":*"
