@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -109,6 +110,45 @@ asyncio.run(serve(make_runtime(hardpoint.Config(), tools=[noisy], in_memory=True
     )
     [answer] = talk(call(2, "noisy"), command=[sys.executable, str(script)])
     assert answer["result"]["content"][0]["text"] == "done"
+
+
+def test_changed_rules_are_read_again_and_announced(write_config):
+    config = write_config({})
+    command = [*SERVE[:3], "--config", str(config), "serve"]
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+
+    def names() -> set[str]:
+        process.stdin.write(lines(listing))
+        process.stdin.flush()
+        listed = json.loads(process.stdout.readline())["result"]["tools"]
+        return {tool["name"] for tool in listed}
+
+    with process, process.stdin, process.stdout, process.stderr:
+        process.stdin.write(lines(*OPENING))
+        process.stdin.flush()
+        process.stdout.readline()
+        before = names()
+        config.write_text(config.read_text() + '\n[policy]\ndeny = ["result_*"]\n')
+        process.send_signal(signal.SIGHUP)
+        note = json.loads(process.stdout.readline())
+        after = names()
+        config.write_text("[policy\n")
+        process.send_signal(signal.SIGHUP)
+        complaint = process.stderr.readline()
+        still = names()
+        process.stdin.close()
+        process.wait(30)
+
+    assert note["method"] == "notifications/tools/list_changed"
+    assert "result_read" in before - after
+    assert b"the former settings stay in force" in complaint
+    assert still == after
 
 
 def test_files_stand_in_for_pipes(tmp_path: Path):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
 from hardpoint import JobContext, Tool, ToolDefinition, Toolset
-from hardpoint.errors import HardpointError
+from hardpoint.errors import HardpointError, NotAuthorized
 from hardpoint_mcp.cache import Cache, Remembered
 from hardpoint_mcp.catalogue import Catalogue, Listed, build
 from hardpoint_mcp.pins import Pins
@@ -121,8 +121,13 @@ class McpToolset(Toolset):
         }
 
     def _guard(self, listed: Listed, context: JobContext) -> None:
-        if self.pins is not None and self.upstream.config.pin:
-            self.pins.check(self.name, listed)
+        if not self.upstream.config.pin:
+            return
+        if self.pins is None:
+            raise NotAuthorized(
+                f"{self.name} was configured while this process ran", hint="start it again"
+            )
+        self.pins.check(self.name, listed)
 
     def _changed(self, method: str) -> None:
         self.on_change(self.name, method)
