@@ -1,4 +1,4 @@
-"""The command line. `--version` is answered here, before anything is imported."""
+"""The command line. `--version` and kept listings are answered before anything is imported."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ def main(arguments: list[str] | None = None) -> None:
 
         print(f"hardpoint {__version__}")
         return
+    if given[:1] in (["tools"], ["plugins"]):
+        from hardpoint.cli.quick import answer
+
+        if answer(given):
+            return
     from hardpoint.cli.app import run
 
     sys.exit(run(given))

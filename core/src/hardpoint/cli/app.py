@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import sys
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from hardpoint.cli.render import without_reader
 from hardpoint.cli.state import State
 
 INTERRUPTED: Final = 130
@@ -110,7 +110,7 @@ def run(arguments: Sequence[str]) -> int:
         _with_near_name(error).show()
         return error.exit_code
     except BrokenPipeError:
-        return _without_reader()
+        return without_reader()
     except Exception as error:
         return _report(error)
 
@@ -139,14 +139,6 @@ def _complete() -> int:
     from click.shell_completion import shell_complete
 
     return shell_complete(root, {}, "hardpoint", COMPLETE, os.environ[COMPLETE])
-
-
-def _without_reader() -> int:
-    """Whoever read our output has gone, which is no error of ours."""
-    # Python would complain once more while it closes stdout.
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 def _report(error: Exception) -> int:

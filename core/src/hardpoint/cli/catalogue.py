@@ -19,6 +19,7 @@ from hardpoint.folders import folder
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Any
 
 
@@ -43,6 +44,33 @@ def listed(state: State, provider: str | None = None) -> list[dict[str, Any]]:
     return cached(state, provider or "short", make)
 
 
+def tool_rows(listed: list[dict[str, Any]]) -> list[list[str]]:
+    """The rows of `tools list`."""
+    return [
+        [t["name"], t["domain"], t["owner"] or "", first_line(t["description"])] for t in listed
+    ]
+
+
+def plugin_rows(records: list[dict[str, Any]]) -> list[list[str]]:
+    """The rows of `plugins list`."""
+    rows = []
+    for record in records:
+        source = f"{record['distribution'] or '?'} {record['version'] or ''}".strip()
+        about = record["reason"] or f"{len(record['tools'])} tools"
+        rows.append([record["name"], record["status"], source, about])
+    return rows
+
+
+def first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0]
+
+
+def kept(state: State, shape: str) -> list[dict[str, Any]] | None:
+    """A listing from the cache, where everything that it was made of is the same."""
+    found: list[dict[str, Any]] | None = _read(_place(), _key(state)).get(shape)
+    return found
+
+
 def cached(
     state: State,
     shape: str,
@@ -58,8 +86,7 @@ def cached(
         make: Makes it.
         keep: Whether what was made may be kept.
     """
-    path = folder("cache") / "catalogue.json"
-    key = _key(state)
+    path, key = _place(), _key(state)
     known = _read(path, key)
     found: list[dict[str, Any]] | None = known.get(shape)
     if found is None:
@@ -67,6 +94,10 @@ def cached(
         if keep(found):
             _write(path, key, known | {shape: found})
     return found
+
+
+def _place() -> Path:
+    return folder("cache") / "catalogue.json"
 
 
 def _read(path: Any, key: str) -> dict[str, Any]:

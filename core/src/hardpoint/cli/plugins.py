@@ -58,18 +58,13 @@ def _to_json(record: PluginRecord) -> dict[str, Any]:
 @click.pass_obj
 def list_plugins(state: State, as_json: bool = False) -> None:
     """Every installed plugin with its status; blocked and failed ones with the reason."""
-    from hardpoint.cli.catalogue import cached
+    from hardpoint.cli.catalogue import cached, plugin_rows
 
     records = cached(state, "plugins", lambda: _records(state), keep=_none_failed)
     if as_json:
         say_json(records)
         return
-    rows = []
-    for record in records:
-        source = f"{record['distribution'] or '?'} {record['version'] or ''}".strip()
-        about = record["reason"] or f"{len(record['tools'])} tools"
-        rows.append([record["name"], record["status"], source, about])
-    say_rows(rows)
+    say_rows(plugin_rows(records))
 
 
 def _records(state: State) -> list[dict[str, Any]]:

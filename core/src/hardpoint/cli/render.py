@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
-
-import click
 
 TYPE_CHECKING = False
 
@@ -16,9 +15,38 @@ if TYPE_CHECKING:
     from hardpoint.errors import HardpointError
 
 
+def as_json(value: Any) -> str:
+    """One JSON document."""
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def as_rows(rows: Sequence[Sequence[str]]) -> str:
+    """A table without borders: columns aligned, nothing cut."""
+    if not rows:
+        return ""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def without_reader() -> int:
+    """Whoever read our output has gone, which is no error of ours; the exit code."""
+    # Python would complain once more while it closes stdout.
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        pass  # stdout is no file
+    return 0
+
+
 def say_json(value: Any) -> None:
     """One JSON document on stdout."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    import click
+
+    click.echo(as_json(value))
 
 
 def say_result(value: Any) -> None:
@@ -27,6 +55,8 @@ def say_result(value: Any) -> None:
         text = value
     else:
         text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    import click
+
     click.echo(printable(text))
 
 
@@ -55,14 +85,14 @@ def say_error(error: HardpointError) -> None:
         lines = [f"error: {error.message}"]
     if error.hint:
         lines.append(f"hint: {error.hint}")
+    import click
+
     click.echo(printable("\n".join(lines)), err=True)
 
 
 def say_rows(rows: Sequence[Sequence[str]]) -> None:
-    """A table without borders: columns aligned, nothing cut."""
-    if not rows:
-        return
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        click.echo("  ".join(cells).rstrip())
+    """A table on stdout."""
+    import click
+
+    if rows:
+        click.echo(as_rows(rows))

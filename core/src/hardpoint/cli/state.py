@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-
-import click
 
 TYPE_CHECKING = False
 
@@ -44,7 +43,6 @@ class State:
     def _listen(self) -> None:
         """Let the log say what is wrong, or with `-v` what happens."""
         import logging
-        import sys
 
         logging.basicConfig(
             level=logging.DEBUG if self.verbose else logging.ERROR,
@@ -71,7 +69,7 @@ class State:
         options = {"origin": "cli", "in_memory": False, "installed_plugins": True, **options}
         config = self.load_config()
         for warning in config.warnings:
-            click.echo(f"warning: {warning}", err=True)
+            print(f"warning: {warning}", file=sys.stderr)
         return Runtime(config, **options)
 
     def require_operator(self, what: str) -> None:

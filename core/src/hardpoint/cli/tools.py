@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from hardpoint.cli.catalogue import first_line, listed, tool_rows
 from hardpoint.cli.render import say_json, say_rows
 from hardpoint.cli.state import State
 
@@ -26,15 +27,11 @@ def tools(ctx: click.Context) -> Any:
 @click.pass_obj
 def list_tools(state: State, provider: str | None = None, as_json: bool = False) -> None:
     """Every tool that may be called, sorted by name."""
-    from hardpoint.cli.catalogue import listed
-
     shown = listed(state, provider)
     if as_json or provider is not None:
         say_json(shown)
         return
-    say_rows(
-        [[t["name"], t["domain"], t["owner"] or "", _first_line(t["description"])] for t in shown]
-    )
+    say_rows(tool_rows(shown))
 
 
 @tools.command("info")
@@ -82,7 +79,7 @@ def info(state: State, name: str, provider: str | None, as_json: bool) -> None:
         kind = facts.get("type", "any")
         kind = " or ".join(kind) if isinstance(kind, list) else kind
         click.echo(
-            f"  {parameter}{star}  {kind}  {_first_line(facts.get('description', ''))}".rstrip()
+            f"  {parameter}{star}  {kind}  {first_line(facts.get('description', ''))}".rstrip()
         )
 
 
@@ -103,7 +100,7 @@ def search(state: State, query: tuple[str, ...], limit: int, as_json: bool) -> N
     if as_json:
         say_json([_short(definition) for definition in found])
         return
-    say_rows([[d.name, _first_line(d.description)] for d in found])
+    say_rows([[d.name, first_line(d.description)] for d in found])
 
 
 def _short(definition: Any) -> dict[str, Any]:
@@ -113,7 +110,3 @@ def _short(definition: Any) -> dict[str, Any]:
         "domain": definition.domain,
         "owner": definition.owner,
     }
-
-
-def _first_line(text: str) -> str:
-    return text.strip().split("\n", 1)[0]
