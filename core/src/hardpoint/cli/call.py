@@ -12,7 +12,7 @@ import click
 from hardpoint.calls import CallOutcome
 from hardpoint.cli import exits
 from hardpoint.cli.arguments import read_arguments
-from hardpoint.cli.operator import login_name
+from hardpoint.cli.operator import inside_call, login_name
 from hardpoint.cli.render import say_error, say_json, say_result
 from hardpoint.cli.state import State
 from hardpoint.context import JobContext
@@ -93,7 +93,8 @@ def call(
             _say_outcome(outcome)
         return exits.OK if outcome.error is None else exits.exit_code(outcome.error)
 
-    return asyncio.run(work())
+    with inside_call():
+        return asyncio.run(work())
 
 
 def _say_outcome(outcome: CallOutcome) -> None:

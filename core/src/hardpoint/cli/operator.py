@@ -7,6 +7,8 @@ import hmac
 import os
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from hardpoint.errors import NotAuthorized
@@ -15,6 +17,20 @@ from hardpoint.folders import folder
 TOKEN_VARIABLE: Final = "HARDPOINT_OPERATOR_TOKEN"  # noqa: S105  # a name
 INSIDE_VARIABLE: Final = "HARDPOINT_INSIDE_CALL"
 """Set for every process that a tool call starts on the host."""
+
+
+@contextmanager
+def inside_call() -> Iterator[None]:
+    """Mark what is started on this machine meanwhile: it cannot answer for a person."""
+    before = os.environ.get(INSIDE_VARIABLE)
+    os.environ[INSIDE_VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[INSIDE_VARIABLE]
+        else:
+            os.environ[INSIDE_VARIABLE] = before
 
 
 def login_name() -> str:

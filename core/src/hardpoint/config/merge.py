@@ -142,7 +142,7 @@ def _restrictions_of(layer: Layer) -> Layer:
     kept: dict[str, Any] = {}
     deny = _table(table, "policy").get("deny")
     if deny:
-        kept["policy"] = {"deny": deny}
+        kept["policy"] = {"deny": _without_words(deny)}
     tools: dict[str, Any] = {}
     for name, settings in _table(table, "tools").items():
         if isinstance(settings, Mapping):
@@ -156,6 +156,18 @@ def _restrictions_of(layer: Layer) -> Layer:
     if tools:
         kept["tools"] = tools
     return attrs.evolve(layer, table=kept)
+
+
+def _without_words(rules: Any) -> Any:
+    """Rules without the reasons that they carry: a stranger's words are not for a model to read."""
+    if not isinstance(rules, list):
+        return rules
+    return [
+        {key: value for key, value in rule.items() if key != "reason"}
+        if isinstance(rule, Mapping)
+        else rule
+        for rule in rules
+    ]
 
 
 def _table(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:

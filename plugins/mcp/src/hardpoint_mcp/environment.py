@@ -23,13 +23,16 @@ _PASSED_ON: Final = (
     "TZ",
 )
 
+_INSIDE: Final = "HARDPOINT_INSIDE_CALL"
+"""By this `hardpoint approvals answer` and its like know that no person runs them."""
+
 
 def server_environment(given: Mapping[str, str]) -> dict[str, str]:
     """The environment of a server: a few harmless variables of ours, and the configured ones."""
     passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     # A shell function exported as a variable would be code.
     passed = {name: value for name, value in passed.items() if not value.startswith("()")}
-    return passed | dict(given)
+    return passed | dict(given) | {_INSIDE: "1"}
 
 
 def find_command(command: str, env: Mapping[str, str], cwd: str | None) -> str:
