@@ -67,7 +67,6 @@ FastMCP's in-memory client.
 {chr(10).join(rows)}
 {"".join(said)}
 
-
 The peers' calls turn arguments into types and run a function. What ours does beyond that is spread
 over many small things, with no hot spot: two audit records (redacted, scanned, encoded, hashed)
 are about a third, judging two rules a fifth, counting and cleaning a tenth each. To come near a
@@ -105,7 +104,7 @@ With every first-party plugin installed.
 |---|---|---|---|
 {chr(10).join(rows)}
 
-A cold listing imports every plugin with what it registers: some 500 modules, in which making
+A cold listing imports every plugin with what it registers: some 600 modules, in which making
 attrs classes is the largest part. To be quicker plugins would have to register names of classes
 instead of objects. It happens once after each change of what is installed or configured.
 """
