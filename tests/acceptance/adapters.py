@@ -11,8 +11,8 @@ from typing import Any
 
 def rate_limit(case: dict[str, Any]) -> list[str | float]:
     """`"allowed"` or the wait in seconds per event."""
-    from hardpoint.limits import ToolRateLimitConfig
     from hardpoint import RateLimiter
+    from hardpoint.limits import ToolRateLimitConfig
 
     now = 0.0
     limiter = RateLimiter(clock=lambda: now)

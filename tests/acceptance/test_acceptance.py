@@ -24,8 +24,8 @@ def files_with_an_adapter() -> list[str]:
 
 @pytest.mark.parametrize("name", files_with_an_adapter())
 def test_every_case_is_answered_rightly(name: str) -> None:
-    # A process of its own: the judge sets alarms and runs its own event loop. Its two seconds for an
-    # answer are for a machine of one's own; here other checks, and their containers, run beside it.
+    # A process of its own: the judge sets alarms and runs its own event loop. Its two seconds for
+    # an answer are for a machine of one's own; here other checks, and their containers, run too.
     patience = {**os.environ, "CASE_SECONDS": "20"}
     judged = subprocess.run(
         [sys.executable, CASES / "run.py", ADAPTERS, name, "--show", "1000"],

@@ -31,7 +31,7 @@ class RandomVectors(EmbeddingProvider):
     model = "random"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return [[random.gauss(0, 1) for _ in range(DIMENSION)] for _ in texts]  # noqa: S311
+        return [[random.gauss(0, 1) for _ in range(DIMENSION)] for _ in texts]
 
 
 def word(rank: int) -> str:
@@ -45,7 +45,7 @@ def word(rank: int) -> str:
 
 
 async def main(chunks: int, store: str | None) -> None:
-    rng = random.Random(1)  # noqa: S311
+    rng = random.Random(1)
     vocabulary = [word(rank) for rank in range(WORDS)]
     weights = [1 / (rank + 2.7) for rank in range(WORDS)]
     folder = Path(tempfile.mkdtemp())
@@ -59,7 +59,7 @@ async def main(chunks: int, store: str | None) -> None:
         written = 0
         while written < chunks:
             text = " ".join(rng.choices(vocabulary, weights, k=4200))
-            made, new = documents.write("ana", f"d/{written}.md", text, 0.0, append=False)
+            _, new = documents.write("ana", f"d/{written}.md", text, 0.0, append=False)
             put_vectors(documents, rng, [number for number, _ in new])
             written += len(new)
         print(f"{written} chunks written in {time.perf_counter() - started:.0f} s")

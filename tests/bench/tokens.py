@@ -1,7 +1,7 @@
 """How many tokens definitions cost a model, all of them and in search mode.
 
-`python -m tests.bench.tokens`, with `pip install bpe-openai` for the counting. The tools are those of
-known MCP servers, under new names as often as it takes.
+`python -m tests.bench.tokens`, with `pip install bpe-openai` for the counting. The tools are
+those of known MCP servers, under new names as often as it takes.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class Plan:
         if self.domain is None:
             raise DomainUnavailable(
                 f"the domain {self.domain_name!r} of {self.entry.name!r} is not available",
-                hint=f"{install_hint(self.domain_name)}; `hardpoint plugins list` shows what there is",
+                hint=f"{install_hint(self.domain_name)}; see `hardpoint plugins list`",
             )
         return self.domain
 

@@ -16,7 +16,10 @@ class ResultReadTool(Tool):
     """Read on in a result that was too long to give at once."""
 
     name = "result_read"
-    description = "Read on in a result that was cut. Give the result_ref and the offset that the notice named."
+    description = (
+        "Read on in a result that was cut. Give the result_ref and the offset that the notice"
+        " named."
+    )
 
     def __init__(self, results: Any, *, page: int = PAGE_BYTES) -> None:
         """Read from these results, at most `page` bytes at a time."""
