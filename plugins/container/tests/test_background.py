@@ -236,7 +236,13 @@ async def test_it_dies_with_hardpoint(
     workspace: Path, engine: str, containers: Any, number: signal.Signals
 ) -> None:
     command = [sys.executable, "-c", textwrap.dedent(HOST), str(workspace), engine]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        # A shell in the background hands down that interrupts are ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "running\n"
