@@ -167,12 +167,7 @@ class Parser(Compounds):
         Returns:
             Whether it is a `[[` that this dialect does not know.
         """
-        self.skip_blanks()
-        while self.reserved() == "!":
-            self.skip_run()
-            self.skip_blanks()
-        if self.reserved() in ("time", "coproc"):
-            self._keyword_before_compound()
+        self._prefixes()
         outer = self.feed
         self.pipelines += 1
         number = self.pipelines
@@ -188,8 +183,19 @@ class Parser(Compounds):
             known = outer is not None and outer is not UNKNOWN_FEED
             first = outer.start if outer is not None and known else start
             self.feed = Span(first, len(self.reading.commands))
+            # Bash has no `!` here; a shell that has one runs what follows it.
+            self._prefixes()
         self.feed = outer
         return unknown_test
+
+    def _prefixes(self) -> None:
+        """Step over each `!`, and over `time` or `coproc` before a compound command."""
+        self.skip_blanks()
+        while self.reserved() == "!":
+            self.skip_run()
+            self.skip_blanks()
+        if self.reserved() in ("time", "coproc"):
+            self._keyword_before_compound()
 
     def _keyword_before_compound(self) -> None:
         """Step over `time` or `coproc NAME` before a compound command; else they are wrappers."""

@@ -91,12 +91,12 @@ def open_wrapper(program: str, words: Sequence[Word]) -> Opened | None:
         return opened.add(*(Code(word, program) for word in rest))
     if wrapper.text:
         return opened.add(Code(joined(rest), program)) if rest else opened
+    while rest and rest[0].text == "!":
+        rest = rest[1:]
     if wrapper.assigns:
         rest = take_assignments(rest, opened)
     if program == "coproc" and len(rest) > 1 and rest[1].text in ("{", "("):
         return opened.find(ask("runs a background process that cannot be told apart"))
-    while rest and rest[0].text == "!":
-        rest = rest[1:]
     if rest:
         opened.add(Runs(rest, program, len(words) - len(rest)))
     return opened
