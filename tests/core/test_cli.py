@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -128,6 +129,37 @@ def write_settings(home: Path, text: str) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, "utf-8")
     return file
+
+
+# files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("call", "typed", "text=hi"),
+        ("call", "nowhere"),
+        ("approvals", "list"),
+        ("doctor",),
+    ],
+    ids=" ".join,
+)
+def test_a_run_leaves_no_file_of_its_state_open(
+    cli: Cli, home: Path, command: Sequence[str]
+) -> None:
+    cli(*command)
+
+    assert not open_files(home)
+
+
+def open_files(folder: Path) -> list[str]:
+    """The files below a folder that this process has open."""
+    held = []
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the listing's own is closed by now
+            held.append(os.readlink(f"/proc/self/fd/{number}"))
+    return [name for name in held if name.startswith(str(folder))]
 
 
 # call ------------------------------------------------------------------------------------------

@@ -394,8 +394,7 @@ async def stop(core: Core) -> None:
         failures.append(error)
     await core.services.aclose()
     await core.limiter.aclose()
-    if core.services.audit is not None:
-        core.services.audit.close()
+    core.services.close_files()
     if failures:
         raise ExceptionGroup("the runtime did not close cleanly", failures)
 

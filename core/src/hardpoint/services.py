@@ -140,6 +140,12 @@ class CoreServices:
                 hint="bind the secret to the host instead of writing it into the call",
             )
 
+    def close_files(self) -> None:
+        """Write what the audit holds back, and give back the connections of the store."""
+        if self.audit is not None:
+            self.audit.close()
+        self._store.close()
+
     async def aclose(self) -> None:
         """Close the connections."""
         if self.client is not None:

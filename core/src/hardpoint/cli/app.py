@@ -131,7 +131,10 @@ def _with_near_name(error: click.ClickException) -> click.ClickException:
 
 def _invoke(arguments: Sequence[str]) -> Any:
     with root.make_context("hardpoint", list(arguments)) as ctx:
-        return root.invoke(ctx)
+        try:
+            return root.invoke(ctx)
+        finally:
+            ctx.ensure_object(State).close()
 
 
 def _complete() -> int:

@@ -29,14 +29,11 @@ def approvals() -> None:
 
 def _grants(state: State) -> StoredGrants:
     """The answers of this configuration; neither plugins nor tools are needed for them."""
-    from hardpoint._build import store_location
     from hardpoint.interfaces import SystemClock
     from hardpoint.policy.grants import StoredGrants
-    from hardpoint.store import Store
 
     config = state.load_config()
-    store = Store(store_location(config))
-    return StoredGrants(store, SystemClock(), valid_seconds=config.approval.expires)
+    return StoredGrants(state.store(config), SystemClock(), valid_seconds=config.approval.expires)
 
 
 @approvals.command("list")

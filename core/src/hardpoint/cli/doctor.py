@@ -123,10 +123,7 @@ async def plugins(state: State) -> Sequence[CheckResult]:
 
 async def state_folder(state: State) -> Sequence[CheckResult]:
     """Write and read back in the real store."""
-    from hardpoint._build import store_location
-    from hardpoint.store import Store
-
-    store = Store(store_location(state.load_config()))
+    store = state.store(state.load_config())
     table = store.namespace("doctor", ["CREATE TABLE doctor_probe (word TEXT NOT NULL)"])
     table.execute("INSERT INTO doctor_probe (word) VALUES (?)", ("probe",))
     found = table.query("SELECT word FROM doctor_probe LIMIT 1")[0]["word"]

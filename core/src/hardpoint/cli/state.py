@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from hardpoint.config import Config
     from hardpoint.registrars import CommandRef
+    from hardpoint.store import Store
 
 
 class State:
@@ -28,6 +30,7 @@ class State:
         self.config_file = config_file
         self.verbose = verbose
         self._commands: Mapping[str, CommandRef] | None = None
+        self._open: list[Callable[[], None]] = []
 
     def load_config(self) -> Config:
         """The configuration with this run's switches.
@@ -70,7 +73,23 @@ class State:
         config = self.load_config()
         for warning in config.warnings:
             print(f"warning: {warning}", file=sys.stderr)
-        return Runtime(config, **options)
+        made = Runtime(config, **options)
+        self._open.append(made.services.close_files)
+        return made
+
+    def store(self, config: Config) -> Store:
+        """The store alone, without a runtime around it."""
+        from hardpoint._build import store_location
+        from hardpoint.store import Store
+
+        made = Store(store_location(config))
+        self._open.append(made.close)
+        return made
+
+    def close(self) -> None:
+        """Close the files that this run has opened."""
+        for close in self._open:
+            close()
 
     def require_operator(self, what: str) -> None:
         """Refuse unless a person or the operator's token is there: for commands of plugins.
