@@ -479,6 +479,26 @@ def test_a_switched_off_plugin_is_not_imported(cli: Cli, home: Path) -> None:
     assert file.read_text() == '# mine\n[plugins]  # switches\ndisabled = ["other"] # why\n'
 
 
+@pytest.mark.parametrize("switch", ["no:endigns", "endigns"])
+def test_a_switch_for_a_plugin_that_is_not_installed_is_refused(cli: Cli, switch: str) -> None:
+    shown = cli("-p", switch, "tools", "list")
+
+    assert shown.code == 2
+    assert not shown.out
+    assert "no plugin 'endigns' is installed; did you mean 'endings'?" in shown.err
+
+
+def test_a_variable_that_names_a_plugin_that_is_not_installed_is_refused(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARDPOINT_LOAD_PLUGINS", "endings,endigns")
+
+    shown = cli("call", "typed", "text=hi")
+
+    assert shown.code == 78
+    assert "HARDPOINT_LOAD_PLUGINS names 'endigns'" in shown.err
+
+
 def test_a_single_tool_is_switched_in_the_projects_file(cli: Cli) -> None:
     off = cli("plugins", "disable", "typed", "--project")
     refused = cli("call", "typed")

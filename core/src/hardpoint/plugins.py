@@ -13,6 +13,7 @@ import attrs
 import pluggy
 
 from hardpoint.config import Config
+from hardpoint.config.model import LOAD_VARIABLE
 from hardpoint.errors import (
     ConfigError,
     HardpointError,
@@ -323,6 +324,12 @@ class PluginManager:
                 )
             if record.status != "active":
                 raise MissingPlugin(name, f"{record.status} ({record.reason}), {wanted_by}")
+        for name in sorted(self.config.load_only or ()):
+            if name not in self.records:
+                raise ConfigError(
+                    f"{LOAD_VARIABLE} names {name!r}, but no such plugin is installed",
+                    hint=install_hint(name, self.records),
+                )
         for name in sorted(self.config.plugin):
             if name not in self.records:
                 source = self.config.sources.get(f"plugin.{name}")

@@ -60,6 +60,7 @@ class State:
         on = {name for name in self.plugin_switches if not name.startswith("no:")}
         if not off and not on:
             return config
+        _require_installed(off | on)
         plugins = attrs.evolve(config.plugins, disabled=config.plugins.disabled - on)
         load_only = None if config.load_only is None else config.load_only | on
         blocked = {**config.blocked, **{name: f"-p no:{name}" for name in off}}
@@ -115,3 +116,18 @@ class State:
             except HardpointError:
                 self._commands = {}
         return self._commands
+
+
+def _require_installed(names: set[str]) -> None:
+    """A switch for a plugin that is not there would change nothing, and its user not know."""
+    import click
+
+    from hardpoint.plugins import find_entry_points
+    from hardpoint.protected import install_hint
+
+    installed = {entry_point.name for entry_point in find_entry_points()}
+    for name in sorted(names - installed):
+        raise click.BadParameter(
+            f"no plugin {name!r} is installed; {install_hint(name, installed)}",
+            param_hint="-p",
+        )

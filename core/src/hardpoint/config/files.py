@@ -13,14 +13,13 @@ from typing import Any, Final
 import attrs
 
 from hardpoint.config.merge import Layer, merge
-from hardpoint.config.model import Config, Level, Source
+from hardpoint.config.model import LOAD_VARIABLE, Config, Level, Source
 from hardpoint.config.positions import spans_of
 from hardpoint.config.trust import is_trusted
 from hardpoint.errors import ConfigError
 from hardpoint.folders import folder
 
 PROJECT_FILE: Final = Path(".hardpoint") / "config.toml"
-LOAD_VARIABLE: Final = "HARDPOINT_LOAD_PLUGINS"
 PREFIX: Final = "HARDPOINT_"
 
 

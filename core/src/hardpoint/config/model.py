@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -13,6 +13,8 @@ from hardpoint.limits import ToolRateLimitConfig
 
 Level = Literal["managed", "command_line", "environment", "project", "user", "code"]
 DecisionWord = Literal["allow", "ask", "deny"]
+
+LOAD_VARIABLE: Final = "HARDPOINT_LOAD_PLUGINS"
 
 
 @attrs.frozen
