@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,8 @@ async def test_the_words_of_a_deleted_user_are_not_left_in_the_file(
         pass
     import sqlite3
 
-    sqlite3.connect(tmp_path / "state.db").execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     assert b"unforgettable" not in (tmp_path / "state.db").read_bytes()
 

@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import sqlite3
@@ -198,6 +199,16 @@ def test_threads_read_and_write_at_once(notes):
 
     assert failures == []
     assert len(lines(notes)) == 120
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_a_store_that_is_let_go_gives_its_file_back(tmp_path):
+    add(Store(tmp_path / "data").namespace("notes", NOTES), "hello")
+    gc.collect()
+
+    links = [Path(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+    held = [str(link.readlink()) for link in links if link.is_symlink()]
+    assert not [name for name in held if name.startswith(str(tmp_path))]
 
 
 def test_both_sides_of_a_fork_may_go_on(notes):

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,6 +46,8 @@ class SqliteBackend:
         self._idle: list[sqlite3.Connection] = []
         # Closing a connection that a parent process opened would touch the parent's files.
         self._inherited: list[sqlite3.Connection] = []
+        # A store that nobody closes gives its file back all the same, when it is let go.
+        weakref.finalize(self, _close_own, self._idle, self._pid)
         if path is not None:
             make_private_folder(path.parent)
             refuse_network_folder(path.parent)
@@ -82,18 +85,22 @@ class SqliteBackend:
 
     def close(self) -> None:
         with self._lock:
-            idle, self._idle = self._idle, []
-            if self._pid != os.getpid():
-                self._inherited += idle
-                return
+            self._leave_inherited()
+            idle = self._idle[:]
+            self._idle.clear()
         for connection in idle:
             connection.close()
 
+    def _leave_inherited(self) -> None:
+        if self._pid == os.getpid():
+            return
+        self._inherited += self._idle
+        self._idle, self._pid = [], os.getpid()
+        weakref.finalize(self, _close_own, self._idle, self._pid)
+
     def _take(self) -> sqlite3.Connection:
         with self._lock:
-            if self._pid != os.getpid():
-                self._inherited += self._idle
-                self._idle, self._pid = [], os.getpid()
+            self._leave_inherited()
             if self._idle:
                 return self._idle.pop()
         return self._connect()
@@ -145,6 +152,12 @@ class SqliteBackend:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self._path or 'the database'}: {_explain(error)}") from error
+
+
+def _close_own(idle: list[sqlite3.Connection], pid: int) -> None:
+    if pid == os.getpid():
+        for connection in idle:
+            connection.close()
 
 
 def _explain(error: sqlite3.Error) -> str:
