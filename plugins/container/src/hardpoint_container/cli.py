@@ -136,7 +136,7 @@ def shell(state: Any, workspace: Path) -> None:
     spec = SandboxSpec(new_name(), config, ground.path, ground.uid, ground.gid)
     launch = _run(engine.launch(spec, ["sh"]))
     command = [*launch.command[:2], "--tty", *launch.command[2:]]
-    ended = subprocess.run(command, env=launch.environment, check=False)
+    ended = subprocess.run(command, env=launch.environment, cwd=launch.folder, check=False)
     sys.exit(ended.returncode)
 
 
