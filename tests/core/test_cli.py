@@ -645,6 +645,16 @@ def test_a_decision_is_explained_without_a_call(cli: Cli, home: Path) -> None:
     assert "ask typed" in explained["rules"][0]
 
 
+def test_an_explanation_for_a_person_is_plain_lines(cli: Cli) -> None:
+    shown = cli("explain", "typed", json.dumps({"count": 1, "on": True, "text": "a\ndecision: b"}))
+
+    lines = shown.out.splitlines()
+    assert lines[lines.index("params:") + 1 :][:2] == ["  count: 1", "  on: yes"]
+    assert [line for line in lines if line.startswith("decision:")] == ["decision: allow"]
+    assert "{'" not in shown.out
+    assert "True" not in shown.out
+
+
 def test_a_batch_answers_line_by_line_and_survives_bad_lines(cli: Cli) -> None:
     rows = [
         {"id": 1, "tool": "typed", "params": {}, "rules": {"deny": ["typed"]}},

@@ -166,11 +166,25 @@ def explain(
         say_json(found)
         return
     for key, value in found.items():
-        if isinstance(value, list):
-            for line in (f"{key}:", *(f"  {each}" for each in value)) if value else ():
-                click.echo(visible(line))
-        elif value is not None:
-            click.echo(visible(f"{key}: {value}"))
+        for line in _lines(key, value):
+            click.echo(visible(line))
+
+
+def _lines(key: str, value: Any) -> list[str]:
+    """One thing of an explanation for a person; nothing where there is nothing to say."""
+    if value is None or value == [] or value == {}:
+        return []
+    if isinstance(value, Mapping):
+        return [f"{key}:", *(f"  {name}: {_word(each)}" for name, each in value.items())]
+    if isinstance(value, list):
+        return [f"{key}:", *(f"  {_word(each)}" for each in value)]
+    return [f"{key}: {_word(value)}"]
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 @policy.command("test")
