@@ -45,6 +45,10 @@ def words(line: str) -> tuple[object, ...]:
         ("echo '$x' \\$x", ("echo", "$x", "$x")),
         ("echo $", ("echo", "$")),
         ("{rm,-rf,x}", ("rm", "-rf", "x")),
+        ("{,'rm'} x", ("rm", "x")),
+        ("{,rm}'' x", ("", "rm", "x")),
+        ("echo {,''} {,\"\"} {,$''}", ("echo", "", "", "")),
+        ("echo {'1'..3} {1..'3'}", ("echo", "{1..3}", "{1..3}")),
     ],
 )
 def test_words_are_what_a_shell_makes_of_them(line: str, expected: tuple[object, ...]) -> None:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from hardpoint.subjects.command.cursor import CONTINUATION, Cursor, Piece, TooComplex, Unreadable
-from hardpoint.subjects.command.words import decode_ansi_c, hide
+from hardpoint.subjects.command.words import QUOTES, decode_ansi_c, hide
 
 _PLAIN_QUOTED: Final = re.compile(r"[^\\\"$`]+")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*|[0-9]|[@*#?$!-]", re.ASCII)
@@ -32,12 +32,13 @@ class Expansions(Cursor):
         end = self.text.find("'", self.pos + 1)
         if end < 0:
             raise Unreadable("a single quote is not closed")
-        piece.add(hide(self.text[self.pos + 1 : end]))
+        piece.add(QUOTES + hide(self.text[self.pos + 1 : end]))
         piece.quoted = True
         self.pos = end + 1
 
     def double_quotes(self, piece: Piece) -> None:
         self.pos += 1
+        piece.add(QUOTES)
         piece.quoted = True
         text, size = self.text, len(self.text)
         while self.pos < size:
@@ -59,7 +60,7 @@ class Expansions(Cursor):
             at += 2 if self.text[at] == "\\" else 1
         if at >= len(self.text):
             raise Unreadable("a quote that began with $' is not closed")
-        piece.add(hide(decode_ansi_c(self.text[self.pos + 2 : at])))
+        piece.add(QUOTES + hide(decode_ansi_c(self.text[self.pos + 2 : at])))
         piece.quoted = True
         self.pos = at + 1
 

@@ -19,7 +19,9 @@ _SPECIAL: Final = "{},.*?[]~=!+@^"
 # Quoted characters that would mean something unquoted travel in a private area until the word is
 # finished; `characters` reports such characters in a line that was sent.
 _HIDE: Final = {ord(c): 0xF0000 + ord(c) for c in _SPECIAL}
-_SHOW: Final = {hidden: shown for shown, hidden in _HIDE.items()}
+QUOTES: Final = chr(0xF0000)
+"""Stands where quotes begin: a word with quotes is one even if it is empty."""
+_SHOW: Final = {**{hidden: shown for shown, hidden in _HIDE.items()}, ord(QUOTES): None}
 _MAX_BRACES: Final = 256
 
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?\+?=", re.ASCII)
@@ -115,7 +117,7 @@ def finish(
         pieces: The text after quote removal, quoted specials hidden, `HOLE` for expansions.
         raw: As it stands in the line.
         splits: An unquoted expansion is part of it.
-        quoted: Any of it was quoted, so that an empty result is still a word.
+        quoted: Any of it was quoted.
         braces: Expand `{a,b}` and `{1..3}`.
         substitutions: The commands that run while it is expanded.
         variables: The names of the variables it uses.
@@ -126,7 +128,7 @@ def finish(
         if expanded is None:
             texts, splits = [HOLE], True
         else:
-            texts = [text for text in expanded if text or quoted]
+            texts = [text for text in expanded if text]
     return [
         Word(
             text=show(text),
