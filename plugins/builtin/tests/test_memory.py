@@ -1,5 +1,7 @@
 """The workspace over both databases."""
 
+import random
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -269,6 +271,48 @@ async def test_vectors_follow_their_texts(colours):
     await workspace.write("ana", "sea.md", "Now about grass.")
 
     assert {"sea.md", "leaf.md"} == set(await found(workspace, "green", limit=2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_what_one_process_has_in_memory_follows_what_others_write(runtime_at, seed):
+    rng = random.Random(seed)
+    words = ("sea", "rose", "leaf", "blue", "red", "grass")
+    async with runtime_at() as runtime:
+        here, there = MemoryWorkspace(Colours()), MemoryWorkspace(Colours())
+        for each in (here, there):
+            await each.start(runtime.services)
+        for number in range(60):
+            path, text = f"{rng.randrange(12)}.md", " ".join(rng.choices(words, k=4))
+            if rng.random() < 0.04:
+                await there.forget("ana")
+            else:
+                await there.write("ana", path, text, append=rng.random() < 0.3)
+            if number % 3:
+                continue
+            fresh = MemoryWorkspace(Colours())
+            await fresh.start(runtime.services)
+            for query in ("ocean", "blood", "green"):
+                # Equally good ones may change places.
+                expected, got = [
+                    sorted((hit["path"], hit["content"], hit["chunk"]) for hit in hits)
+                    for hits in (
+                        await fresh.search("ana", query, limit=20),
+                        await here.search("ana", query, limit=20),
+                    )
+                ]
+                assert got == expected
+
+
+async def test_a_deleted_user_who_comes_back_is_a_new_one(colours, runtime):
+    workspace, _ = colours
+    assert await found(workspace, "ocean", limit=1) == ["sea.md"]
+    await workspace.forget("ana")
+    runtime.services.store("memory").execute("DELETE FROM memory_users WHERE user_id = 'ana'")
+
+    for path in ("a.md", "b.md", "c.md"):
+        await workspace.write("ana", path, "Grass.")
+
+    assert sorted(await found(workspace, "ocean")) == ["a.md", "b.md", "c.md"]
 
 
 async def test_vectors_of_another_model_are_made_anew(colours, runtime):

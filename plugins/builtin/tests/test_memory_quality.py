@@ -33,6 +33,37 @@ async def test_words_find_what_is_asked_for_in_its_own_words(runtime_at):
         assert await hits_at_5(runtime, "none", "words") == 20
 
 
+async def test_choosing_by_signs_finds_what_comparing_everything_finds(runtime_at):
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("safetensors")
+    pytest.importorskip("tokenizers")
+    from hardpoint_builtin.embeddings.local import LocalEmbeddings
+    from hardpoint_builtin.memory.vectors import RESCORED_AT_LEAST, Vectors
+
+    model = LocalEmbeddings()
+    words = " ".join(DATA["fables"].values()).split()
+    sizes = (15, 25, 40, 60)
+    texts = [" ".join(words[at : at + n]) for n in sizes for at in range(len(words) - n)]
+    assert len(texts) > 2 * RESCORED_AT_LEAST
+    made = np.array(await model.embed(texts), dtype=np.float32)
+    questions = [question for kind in QUESTIONS.values() for question, _ in kind]
+    wanted = await model.embed(questions)
+    async with runtime_at() as runtime:
+        workspace = MemoryWorkspace(model)
+        await workspace.start(runtime.services)
+        await workspace.write("ana", "a.md", "x")
+        tables = runtime.services.store("memory")
+        whole, chosen = Vectors(tables), Vectors(tables, exact_numbers=0)
+        with tables.transaction() as transaction:
+            whole.put(transaction, "ana", "m", range(len(texts)), made)
+        same = 0
+        for each in wanted:
+            expected, got = (v.search("ana", "m", each, 5) for v in (whole, chosen))
+            same += len({chunk for chunk, _ in expected} & {chunk for chunk, _ in got})
+
+    assert same >= 0.98 * 5 * len(wanted)
+
+
 async def test_a_small_local_model_finds_more_by_meaning(runtime_at):
     pytest.importorskip("numpy")
     pytest.importorskip("safetensors")

@@ -6,6 +6,7 @@ a chunk is in `chunks`.
 
 from __future__ import annotations
 
+import secrets
 import uuid
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,8 +16,8 @@ import attrs
 from hardpoint import InvalidParameters
 from hardpoint_builtin.memory.chunks import Chunk, chunks_of
 from hardpoint_builtin.memory.index import CHUNKS_OF_A_USER, Found, index_for
+from hardpoint_builtin.memory.vectors import CHANGE_MIGRATIONS, Vectors
 from hardpoint_builtin.memory.vectors import MIGRATIONS as VECTOR_MIGRATIONS
-from hardpoint_builtin.memory.vectors import Vectors
 from hardpoint_builtin.memory.words import Query, words_of
 
 MAX_DOCUMENT: Final = 1_000_000
@@ -78,9 +79,8 @@ class Documents:
         dialect = services.store("memory").dialect
         self._index = index_for(dialect)
         # Acknowledged memories survive a loss of power, too.
-        self.tables = services.store(
-            "memory", (*_MIGRATIONS, *self._index.migrations), durable=True
-        )
+        migrations = (*_MIGRATIONS, *self._index.migrations, *CHANGE_MIGRATIONS)
+        self.tables = services.store("memory", migrations, durable=True)
         self.vectors = Vectors(self.tables)
 
     # writing -----------------------------------------------------------------------------------
@@ -156,6 +156,7 @@ class Documents:
             " WHERE user_id = ?",
             (len(added), user_id),
         )
+        self.vectors.note_changes(transaction, user_id, user["version"] + 1, gone)
         return added
 
     def _remove_chunks(self, transaction: Any, chunks: Sequence[int]) -> None:
@@ -171,9 +172,7 @@ class Documents:
             self._remove_chunks(transaction, [row["id"] for row in rows])
             self._index.forget(transaction)
             transaction.execute("DELETE FROM memory_versions WHERE user_id = ?", (user_id,))
-            transaction.execute(
-                "UPDATE memory_users SET version = version + 1 WHERE user_id = ?", (user_id,)
-            )
+            self.vectors.forget_changes(transaction, user_id, _next_version(transaction, user_id))
             gone: int = transaction.execute(
                 "DELETE FROM memory_documents WHERE user_id = ?", (user_id,)
             )
@@ -274,9 +273,8 @@ class Documents:
             self.vectors.put(
                 transaction, user_id, model, [c for c, _ in pairs], [v for _, v in pairs]
             )
-            transaction.execute(
-                "UPDATE memory_users SET version = version + 1 WHERE user_id = ?", (user_id,)
-            )
+            version = _next_version(transaction, user_id)
+            self.vectors.note_changes(transaction, user_id, version, [c for c, _ in pairs])
 
 
 def storable(text: str) -> str:
@@ -291,16 +289,26 @@ def storable(text: str) -> str:
 
 
 def _user(transaction: Any, user_id: str) -> dict[str, Any]:
+    # Somebody who was deleted and comes back must not meet a version that was seen before.
+    version = secrets.randbelow(2**40)
     transaction.execute(
-        "INSERT INTO memory_users (user_id, number, next_chunk, version)"
-        " SELECT ?, COALESCE(MAX(number), 0) + 1, 0, 0 FROM memory_users"
-        " WHERE true ON CONFLICT (user_id) DO NOTHING",
-        (user_id,),
+        "INSERT INTO memory_users (user_id, number, next_chunk, version, changes_after)"
+        " SELECT CAST(? AS TEXT), COALESCE(MAX(number), 0) + 1, 0, CAST(? AS BIGINT),"
+        " CAST(? AS BIGINT) FROM memory_users WHERE true ON CONFLICT (user_id) DO NOTHING",
+        (user_id, version, version),
     )
     found: dict[str, Any] = transaction.query(
         "SELECT number, next_chunk, version FROM memory_users WHERE user_id = ?", (user_id,)
     )[0]
     return found
+
+
+def _next_version(transaction: Any, user_id: str) -> int:
+    rows = transaction.query(
+        "UPDATE memory_users SET version = version + 1 WHERE user_id = ? RETURNING version",
+        (user_id,),
+    )
+    return int(rows[0]["version"]) if rows else 0
 
 
 def _document(transaction: Any, user_id: str, path: str) -> Document | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
@@ -135,10 +136,10 @@ class MemoryWorkspace(Workspace):
             Mappings with `content`, `score` (1 is the best there can be), `path`, `document_id`,
             `chunk` (its place in the document), `is_hybrid_match` (found by words and by meaning).
         """
-        rankings = [await self._by_words(user_id, query)]
+        searches = [self._by_words(user_id, query)]
         if self._provider is not None:
-            rankings.append(await self._by_meaning(user_id, query))
-        rankings = [ranking for ranking in rankings if ranking]
+            searches.append(self._by_meaning(user_id, query))
+        rankings = [ranking for ranking in await asyncio.gather(*searches) if ranking]
         hits = fuse(rankings, limit)
         chunks = await self._run(Documents.chunks, user_id, [hit.chunk for hit in hits])
         return [
@@ -162,8 +163,7 @@ class MemoryWorkspace(Workspace):
         assert self._provider is not None
         documents = self._started()
         await self._catch_up(user_id)
-        user = await self._run(Documents.user, user_id)
-        if user is None or not query.strip():
+        if not query.strip():
             return []
         try:
             vector = (await self._provider.embed([query[:MAX_QUERY]]))[0]
@@ -175,7 +175,6 @@ class MemoryWorkspace(Workspace):
             documents.vectors.search,
             user_id,
             self._provider.model,
-            user["version"],
             vector,
             CANDIDATES,
         )
