@@ -10,7 +10,6 @@ import pytest
 
 import hardpoint
 from hardpoint import ToolOutput, tool
-from hardpoint.store import Store
 from hardpoint.testing import FakeClock, make_context, make_runtime
 
 ANA = make_context("ana")
@@ -223,13 +222,13 @@ def account(budgets: Any, dimension: str) -> tuple[int, int]:
 
 
 async def test_what_a_killed_process_held_back_is_booked_and_not_held_for_ever(
-    tmp_path: Any,
+    open_store: Any,
 ) -> None:
     clock = FakeClock()
-    killed = ledger(clock, Store(tmp_path), user={"money": Decimal(1)})
+    killed = ledger(clock, open_store(), user={"money": Decimal(1)})
     await killed.reserve(ANA, "paint", Decimal("0.40"), seconds=60)
 
-    budgets = ledger(clock, Store(tmp_path), user={"money": Decimal(1)})
+    budgets = ledger(clock, open_store(), user={"money": Decimal(1)})
     assert account(budgets, "money") == (0, 400_000)
     clock.advance(60 + 301)
     await budgets.reserve(ANA, "paint", Decimal("0.10"), seconds=60)
@@ -237,9 +236,9 @@ async def test_what_a_killed_process_held_back_is_booked_and_not_held_for_ever(
     assert account(budgets, "money") == (400_000, 100_000), "it may have spent it"
 
 
-async def test_a_call_that_settles_after_all_is_booked_once(tmp_path: Any) -> None:
+async def test_a_call_that_settles_after_all_is_booked_once(open_store: Any) -> None:
     clock = FakeClock()
-    budgets = ledger(clock, Store(tmp_path), user={"money": Decimal(1), "calls": 9})
+    budgets = ledger(clock, open_store(), user={"money": Decimal(1), "calls": 9})
     slow = await budgets.reserve(ANA, "paint", Decimal("0.40"), seconds=1)
     clock.advance(400)
     other = await budgets.reserve(ANA, "paint", Decimal(0), seconds=1)

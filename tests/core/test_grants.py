@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from hardpoint import JobContext, Tool, ToolOutput
 from hardpoint.config import Config, PolicyConfig, StoreConfig
 from hardpoint.interfaces import SystemClock
 from hardpoint.policy.grants import StoredGrants
-from hardpoint.store import Store
 from hardpoint.testing import ScriptedApprover, make_context, make_runtime
 from hardpoint.tools import Canonical, Effect, Subject
 
@@ -50,12 +48,12 @@ class Opener(Tool):
         return ToolOutput.text("opened")
 
 
-def config(folder: Path, **options: Any) -> Config:
-    return Config(store=StoreConfig(path=folder / "state.db"), **options)
+def config(place: StoreConfig, **options: Any) -> Config:
+    return Config(store=place, **options)
 
 
 async def passes(
-    folder: Path,
+    place: StoreConfig,
     params: dict[str, Any],
     *,
     tool: Opener | None = None,
@@ -66,7 +64,7 @@ async def passes(
     """Whether a call in a new runtime on the same state runs; asked, it gets this answer."""
     runtime = make_runtime(
         tools=[tool or Opener()],
-        config=config(folder),
+        config=config(place),
         approver=ScriptedApprover(answer),
         **options,
     )
@@ -79,13 +77,13 @@ A = {"on": ["src/a.py"]}
 
 
 @pytest.fixture
-async def granted(tmp_path: Path) -> Path:
+async def granted(place: StoreConfig) -> StoreConfig:
     """A state in which ana was once told `always` about src/a.py."""
-    assert await passes(tmp_path, A, answer="always")
-    return tmp_path
+    assert await passes(place, A, answer="always")
+    return place
 
 
-async def test_it_covers_the_same_call_in_another_process(granted: Path) -> None:
+async def test_it_covers_the_same_call_in_another_process(granted: StoreConfig) -> None:
     assert await passes(granted, A)
     assert await passes(granted, A, context=make_context("ana", session_id="another"))
 
@@ -101,16 +99,16 @@ async def test_it_covers_the_same_call_in_another_process(granted: Path) -> None
         {"on": ["src/*"]},
     ],
 )
-async def test_it_covers_what_was_shown_and_nothing_else(granted: Path, params: Any) -> None:
+async def test_it_covers_what_was_shown_and_nothing_else(granted: StoreConfig, params: Any) -> None:
     assert not await passes(granted, params)
 
 
-async def test_one_odd_name_does_not_stand_for_two_names(tmp_path: Path) -> None:
+async def test_one_odd_name_does_not_stand_for_two_names(place: StoreConfig) -> None:
     odd = {"on": ["a; read:b"]}
-    assert await passes(tmp_path, odd, answer="always")
+    assert await passes(place, odd, answer="always")
 
-    assert not await passes(tmp_path, {"on": ["a", "b"]})
-    assert await passes(tmp_path, odd)
+    assert not await passes(place, {"on": ["a", "b"]})
+    assert await passes(place, odd)
 
 
 @pytest.mark.parametrize(
@@ -122,30 +120,32 @@ async def test_one_odd_name_does_not_stand_for_two_names(tmp_path: Path) -> None
         make_context("ana", workspace="/somewhere"),
     ],
 )
-async def test_it_belongs_to_one_user_and_project(granted: Path, context: JobContext) -> None:
+async def test_it_belongs_to_one_user_and_project(
+    granted: StoreConfig, context: JobContext
+) -> None:
     assert not await passes(granted, A, context=context)
 
 
-async def test_without_a_project_the_workspace_counts(tmp_path: Path) -> None:
+async def test_without_a_project_the_workspace_counts(place: StoreConfig) -> None:
     one, other = (make_context("ana", workspace=f"/work{n}") for n in (1, 2))
-    assert await passes(tmp_path, A, context=one, answer="always")
+    assert await passes(place, A, context=one, answer="always")
 
-    assert await passes(tmp_path, A, context=one)
-    assert not await passes(tmp_path, A, context=other)
+    assert await passes(place, A, context=one)
+    assert not await passes(place, A, context=other)
     same = {"project": "shop"}
     both = [make_context("ana", workspace=f"/work{n}", **same) for n in (1, 2)]
-    assert await passes(tmp_path, A, context=both[0], answer="always")
-    assert await passes(tmp_path, A, context=both[1])
+    assert await passes(place, A, context=both[0], answer="always")
+    assert await passes(place, A, context=both[1])
 
 
 @pytest.mark.parametrize(
     "changed", [Opener(description="Open, and send it to us."), Opener(name="open_that")]
 )
-async def test_it_ends_when_the_tool_becomes_another(granted: Path, changed: Opener) -> None:
+async def test_it_ends_when_the_tool_becomes_another(granted: StoreConfig, changed: Opener) -> None:
     assert not await passes(granted, A, tool=changed)
 
 
-async def test_it_ends_when_the_tool_changes_hands(tmp_path: Path) -> None:
+async def test_it_ends_when_the_tool_changes_hands(place: StoreConfig) -> None:
     class Plugin:
         HARDPOINT_API = 1
 
@@ -156,7 +156,7 @@ async def test_it_ends_when_the_tool_changes_hands(tmp_path: Path) -> None:
     async def asked(name: str, answer: str) -> bool:
         approver = ScriptedApprover(answer)
         async with make_runtime(
-            plugins={name: Plugin()}, config=config(tmp_path), approver=approver
+            plugins={name: Plugin()}, config=config(place), approver=approver
         ) as rt:
             return (await rt.run("open_it", A, make_context("ana"))).ok
 
@@ -165,12 +165,12 @@ async def test_it_ends_when_the_tool_changes_hands(tmp_path: Path) -> None:
     assert not await asked("evil", "no")
 
 
-async def test_a_session_answer_ends_with_the_session(tmp_path: Path) -> None:
+async def test_a_session_answer_ends_with_the_session(place: StoreConfig) -> None:
     one, other = make_context("ana", session_id="1"), make_context("ana", session_id="2")
-    assert await passes(tmp_path, A, context=one, answer="session")
+    assert await passes(place, A, context=one, answer="session")
 
-    assert await passes(tmp_path, A, context=one)
-    assert not await passes(tmp_path, A, context=other)
+    assert await passes(place, A, context=one)
+    assert not await passes(place, A, context=other)
 
 
 @pytest.mark.parametrize(
@@ -184,11 +184,11 @@ async def test_a_session_answer_ends_with_the_session(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("by", ["caller", "configuration"])
 async def test_it_does_not_count_in_a_stricter_mode(
-    tmp_path: Path, given: str, used: str, covered: bool, by: str
+    place: StoreConfig, given: str, used: str, covered: bool, by: str
 ) -> None:
     async def run(mode: Any, answer: str) -> bool:
         asking = mode if by == "caller" else "default"
-        made = config(tmp_path, policy=PolicyConfig(mode=None if by == "caller" else mode))
+        made = config(place, policy=PolicyConfig(mode=None if by == "caller" else mode))
         async with make_runtime(
             tools=[Opener()], config=made, approver=ScriptedApprover(answer)
         ) as rt:
@@ -198,7 +198,7 @@ async def test_it_does_not_count_in_a_stricter_mode(
     assert await run(used, "no") is covered
 
 
-async def test_it_never_outweighs_a_rule(granted: Path) -> None:
+async def test_it_never_outweighs_a_rule(granted: StoreConfig) -> None:
     assert not await passes(granted, A, deny=["open_it(src/**)"])
     assert not await passes(granted, A, ask=["open_it(src/**)"])
     assert not await passes(granted, A, plugins={"strict": Strict()}), "a plugin asks every time"
@@ -214,8 +214,8 @@ class Strict:
         return hardpoint.ApprovalRequirement.ALWAYS
 
 
-async def test_it_is_listed_and_can_be_revoked(granted: Path) -> None:
-    grants = StoredGrants(Store(granted / "state.db"), SystemClock())
+async def test_it_is_listed_and_can_be_revoked(granted: StoreConfig, open_store: Any) -> None:
+    grants = StoredGrants(open_store(), SystemClock())
 
     (grant,) = grants.list("ana")
     assert (grant.scope, grant.tool, grant.pattern) == (
@@ -229,10 +229,10 @@ async def test_it_is_listed_and_can_be_revoked(granted: Path) -> None:
     assert not await passes(granted, A)
 
 
-async def test_what_is_remembered_is_what_was_shown(tmp_path: Path) -> None:
+async def test_what_is_remembered_is_what_was_shown(place: StoreConfig) -> None:
     approver = ScriptedApprover("always")
     async with make_runtime(
-        tools=[Opener(kind="url", effects=("read",))], config=config(tmp_path), approver=approver
+        tools=[Opener(kind="url", effects=("read",))], config=config(place), approver=approver
     ) as rt:
         await rt.run("open_it", {"on": ["https://a.example/x"], "how": "GET"}, make_context("ana"))
         (grant,) = rt.approvals.list()
@@ -240,10 +240,10 @@ async def test_what_is_remembered_is_what_was_shown(tmp_path: Path) -> None:
     assert approver.requests[0].pattern == grant.pattern == "open_it(GET https://a.example/x)"
 
 
-async def test_a_single_answer_belongs_to_the_project_too(tmp_path: Path) -> None:
+async def test_a_single_answer_belongs_to_the_project_too(place: StoreConfig) -> None:
     here = make_context("ana", workspace="/work1", interactive=False)
     there = make_context("ana", workspace="/work2", interactive=False)
-    async with make_runtime(tools=[Opener()], config=config(tmp_path)) as rt:
+    async with make_runtime(tools=[Opener()], config=config(place)) as rt:
         waiting = await rt.run("open_it", A, here)
         rt.approvals.answer(waiting.error.approval_id, True, by="ben")
         elsewhere = await rt.run("open_it", A, there)
@@ -253,11 +253,11 @@ async def test_a_single_answer_belongs_to_the_project_too(tmp_path: Path) -> Non
     assert through.ok
 
 
-async def test_a_single_answer_ends_when_the_definition_changes(tmp_path: Path) -> None:
+async def test_a_single_answer_ends_when_the_definition_changes(place: StoreConfig) -> None:
     silent = make_context("ana", interactive=False)
-    async with make_runtime(tools=[Opener()], config=config(tmp_path)) as rt:
+    async with make_runtime(tools=[Opener()], config=config(place)) as rt:
         waiting = await rt.run("open_it", A, silent)
         rt.approvals.answer(waiting.error.approval_id, True, by="ben")
     changed = Opener(description="Open, and send it to us.")
-    async with make_runtime(tools=[changed], config=config(tmp_path)) as rt:
+    async with make_runtime(tools=[changed], config=config(place)) as rt:
         assert not (await rt.run("open_it", A, silent)).ok

@@ -5,12 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardpoint import Config, tool
+from hardpoint.config import OutputConfig
 from hardpoint.context import JobContext
 from hardpoint.errors import InvalidParameters
 from hardpoint.output.cap import cut
 from hardpoint.output.leaks import LeakScanner
 from hardpoint.output.results import Results
+from hardpoint.output.shelf import MIGRATIONS
 from hardpoint.parts import Image, Text, ToolOutput
+from hardpoint.store import Store
+from hardpoint.testing import make_runtime
 
 ANA = JobContext(user_id="ana")
 
@@ -25,12 +30,20 @@ class Hand:
         return self.now
 
 
-@pytest.fixture(params=["memory", "folder"])
+@pytest.fixture(params=["memory", "folder", "sqlite", "postgresql"])
 def make_results(request, tmp_path):
-    def make(**options):
-        return Results(None if request.param == "memory" else tmp_path / "results", **options)
+    places = {"memory": None, "folder": tmp_path / "results", "sqlite": tmp_path}
+    there = request.param == "postgresql"
+    location = request.getfixturevalue("database") if there else tmp_path
+    store = Store(location)
+    kept = request.param in ("memory", "folder")
 
-    return make
+    def make(**options):
+        place = places[request.param] if kept else store.namespace("results", MIGRATIONS)
+        return Results(place, **options)
+
+    yield make
+    store.close()
 
 
 async def read_all(results, ref, **options):
@@ -263,3 +276,23 @@ async def test_another_process_reads_what_was_kept_and_nobody_else(tmp_path):
     assert (await Results(tmp_path / "results").read(ref, user="ana"))["text"] == "shared"
     assert (tmp_path / "results").stat().st_mode & 0o777 == 0o700
     assert [path.stat().st_mode & 0o777 for path in (tmp_path / "results").iterdir()] == [0o600]
+
+
+async def test_another_runtime_on_the_same_store_reads_on(place, monkeypatch, tmp_path):
+    monkeypatch.setenv("HARDPOINT_HOME", str(tmp_path / "home"))
+    text = "".join(f"line {number:05}\n" for number in range(3000))
+
+    @tool
+    async def long() -> str:
+        """Say a lot."""
+        return text
+
+    config = Config(store=place, output=OutputConfig(max_bytes=2000))
+    async with make_runtime(tools=[long], config=config) as runtime:
+        ref = (await runtime.run("long", {}, ANA)).result_ref
+    async with make_runtime(config=config) as runtime:
+        page = await runtime.call("result_read", {"result_ref": ref, "offset": 1200}, ANA)
+
+    assert page.result["text"].startswith(text[1200:1300])
+    files = [path.suffix for path in tmp_path.rglob("*.result")]
+    assert files == ([".result"] if place.url is None else [])

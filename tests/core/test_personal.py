@@ -98,10 +98,10 @@ def plugin() -> Plugin:
 
 
 @pytest.fixture
-async def runtime(tmp_path: Path, plugin: Plugin) -> AsyncIterator[Runtime]:
+async def runtime(tmp_path: Path, plugin: Plugin, place: StoreConfig) -> AsyncIterator[Runtime]:
     """A runtime in which both users have left something everywhere."""
     config = Config(
-        store=StoreConfig(path=tmp_path / "state.db"),
+        store=place,
         audit=AuditConfig(path=tmp_path / "audit"),
         output=OutputConfig(max_bytes=1000),
         limits=LimitsConfig(backend="sqlite"),
@@ -161,8 +161,10 @@ async def test_all_of_a_user_but_the_audit_is_deleted_and_nothing_of_others(
 
 
 async def test_the_words_of_a_deleted_user_are_not_left_in_the_file(
-    runtime: Runtime, tmp_path: Path
+    runtime: Runtime, tmp_path: Path, place: StoreConfig
 ) -> None:
+    if place.path is None:
+        pytest.skip("the files of a server are not ours to look into")
     diary = runtime.services.store("diary", TABLES)
     diary.execute("INSERT INTO diary_lines VALUES ('ana', 'unforgettable', NULL)")
 

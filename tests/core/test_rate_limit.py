@@ -34,14 +34,15 @@ def clock():
     return Hand()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def limiter(request, clock, tmp_path):
     if request.param == "memory":
-        backend = MemoryRateLimiter(RateLimiter(clock=clock))
-    else:
-        namespace = Store(tmp_path).namespace("limits", MIGRATIONS)
-        backend = SqliteRateLimiter(namespace, clock=clock)
-    return backend
+        yield MemoryRateLimiter(RateLimiter(clock=clock))
+        return
+    there = request.param == "postgresql"
+    store = Store(request.getfixturevalue("database") if there else tmp_path)
+    yield SqliteRateLimiter(store.namespace("limits", MIGRATIONS), clock=clock)
+    store.close()
 
 
 def one(user, tool, minute, hour):

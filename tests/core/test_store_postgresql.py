@@ -1,11 +1,7 @@
 """The store on a real PostgreSQL server, which the tests start; skipped where there is none."""
 
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -21,37 +17,10 @@ pytest.importorskip("psycopg")
 NOTES = ("CREATE TABLE notes_lines (line TEXT NOT NULL, place BIGINT, data BLOB, at REAL)",)
 
 
-@pytest.fixture(scope="module")
-def server():
-    """A server that listens on a socket in its own folder only."""
-    programs = shutil.which("initdb"), shutil.which("pg_ctl")
-    if None in programs:
-        pytest.skip("PostgreSQL's server programs are not installed")
-    initdb, pg_ctl = programs
-    # The server refuses to run as root, and a socket's path must be short.
-    as_user = {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))
-    if as_user:
-        shutil.chown(folder, **as_user)
-    data = str(folder / "data")
-    options = {**as_user, "cwd": folder, "capture_output": True, "timeout": 60, "check": True}
-    subprocess.run([initdb, "-D", data, "-U", "tests", "-A", "trust", "-N"], **options)
-    settings = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
-    # Its standard streams would keep ours open.
-    log = str(folder / "log")
-    subprocess.run([pg_ctl, "-D", data, "-w", "-l", log, "-o", settings, "start"], **options)
-    yield f"postgresql+psycopg://tests@/postgres?host={folder}"
-    subprocess.run([pg_ctl, "-D", data, "-w", "-m", "immediate", "stop"], **options)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 @pytest.fixture
-def store(server):
-    store = Store(server)
+def store(database):
+    store = Store(database)
     yield store
-    with store.transaction() as transaction:
-        transaction.execute("DROP SCHEMA public CASCADE")
-        transaction.execute("CREATE SCHEMA public")
     store.close()
 
 
@@ -83,12 +52,12 @@ def test_a_transaction_takes_effect_whole_or_not_at_all(store):
     assert notes.query("SELECT line FROM notes_lines") == []
 
 
-def test_tables_of_a_newer_version_are_refused(store, server):
+def test_tables_of_a_newer_version_are_refused(store, database):
     store.namespace("n", ["CREATE TABLE n_a (a TEXT)", "CREATE TABLE n_b (a TEXT)"]).query(
         "SELECT a FROM n_a"
     )
 
-    older = Store(server)
+    older = Store(database)
     with pytest.raises(ConfigError, match="newer version"):
         older.namespace("n", ["CREATE TABLE n_a (a TEXT)"]).query("SELECT a FROM n_a")
     older.close()
@@ -117,8 +86,8 @@ print(sum(limiter.acquire_now(request) is None for _ in range(30)))
 """
 
 
-def test_processes_never_count_more_calls_than_the_limit(store, server):
-    command = [sys.executable, "-c", HAMMER, server]
+def test_processes_never_count_more_calls_than_the_limit(store, database):
+    command = [sys.executable, "-c", HAMMER, database]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(4)]
 
     counted = [int(worker.communicate(timeout=60)[0]) for worker in workers]

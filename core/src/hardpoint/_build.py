@@ -114,7 +114,7 @@ def build(parts: Parts) -> Core:
     secrets = Secrets.from_config(config, plugins.extension("secret_store"), audit, leaks.learn)
     if audit is not None:
         audit.scanner = leaks
-    results = _results(parts)
+    results = _results(parts, store)
     results.scanner = leaks
     rules = read_rules(config)
     core = Core(
@@ -242,12 +242,16 @@ def _audit(parts: Parts, store: Store) -> Any:
     )
 
 
-def _results(parts: Parts) -> Any:
+def _results(parts: Parts, store: Store) -> Any:
     from hardpoint.output.results import Results
+    from hardpoint.output.shelf import MIGRATIONS
 
     output = parts.config.output
+    # Beside SQLite, long contents are better off as files; a database that machines share has all.
+    shared = store.dialect == "postgresql"
+    place = store.namespace("results", MIGRATIONS) if shared else store.folder
     return Results(
-        None if parts.in_memory else folder("data") / "results",
+        place / "results" if isinstance(place, Path) else place,
         keep_bytes=output.keep_bytes,
         keep_seconds=output.keep_seconds,
     )

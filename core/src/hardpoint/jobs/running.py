@@ -96,8 +96,7 @@ class Running:
         await self._finish("failed", None, {"kind": "interrupted", "message": message})
 
     async def _finish(self, state: str, result: Any, error: Mapping[str, Any] | None) -> None:
-        for report in self._reports:
-            report.cancel()
+        await self._end_reports()
         if result is None:
             kept = await self._run_sync(self.tables.get, self.job.id)
             result = None if kept is None else kept.result
@@ -114,6 +113,13 @@ class Running:
                 done=self.done if self.job.calls else None,
             )
         )
+
+    async def _end_reports(self) -> None:
+        """No report may use the store when the job has ended, and the runtime perhaps with it."""
+        reports = [*self._reports]
+        for report in reports:
+            report.cancel()
+        await asyncio.gather(*reports, return_exceptions=True)
 
     # a list of calls ---------------------------------------------------------------------------
 

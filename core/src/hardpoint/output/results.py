@@ -19,8 +19,9 @@ import attrs
 from hardpoint.context import JobContext
 from hardpoint.errors import ConfigError, InvalidParameters
 from hardpoint.output.cap import boundary, cut
-from hardpoint.output.shelf import FolderShelf, Kept, MemoryShelf, Shelf
+from hardpoint.output.shelf import FolderShelf, Kept, MemoryShelf, Shelf, StoreShelf
 from hardpoint.parts import Part, Resource, Text, ToolOutput
+from hardpoint.store import Namespace, StoreError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class Results:
 
     def __init__(
         self,
-        folder: Path | None = None,
+        place: Path | Namespace | None = None,
         *,
         keep_bytes: int = 200_000_000,
         keep_seconds: float = 86_400.0,
@@ -58,15 +59,15 @@ class Results:
         """Describe where results are kept; nothing is made before the first one.
 
         Args:
-            folder: A folder of its own, or None to keep results in memory.
+            place: A folder of its own, tables made with `shelf.MIGRATIONS`, or None to keep
+                results in memory.
             keep_bytes: The size of all results together.
             keep_seconds: How long a result is kept.
             clock: Gives unix time.
             scanner: Replaces secrets in saved text. May be set later, as `results.scanner`.
         """
         self.scanner = scanner
-        self._shelf: Shelf = MemoryShelf() if folder is None else FolderShelf(folder)
-        self._in_thread = folder is not None
+        self._shelf = _shelf(place)
         self._keep_bytes = keep_bytes
         self._keep_seconds = keep_seconds
         self._clock = clock
@@ -92,7 +93,7 @@ class Results:
                 return long
             try:
                 ref = await self.save(long, context=context, call_id=call_id)
-            except (OSError, ConfigError) as error:
+            except (OSError, ConfigError, StoreError) as error:
                 notice = f"{what} was too long; the rest could not be kept: {error}"
             else:
                 references.append(ref)
@@ -187,8 +188,10 @@ class Results:
         return sorted(kept, key=lambda kept: kept.created)
 
     async def _run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if not self._in_thread:
+        if isinstance(self._shelf, MemoryShelf):
             return function(*args, **kwargs)
+        if isinstance(self._shelf, StoreShelf):
+            return await self._shelf.tables.run(function, *args, **kwargs)
         import asyncio
 
         return await asyncio.to_thread(function, *args, **kwargs)
@@ -251,6 +254,12 @@ class Results:
         if not kept.complete:
             page["incomplete"] = "only the beginning was kept"
         return page
+
+
+def _shelf(place: Path | Namespace | None) -> Shelf:
+    if place is None:
+        return MemoryShelf()
+    return FolderShelf(place) if isinstance(place, Path) else StoreShelf(place)
 
 
 def _is_text(data: bytes) -> bool:

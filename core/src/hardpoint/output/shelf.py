@@ -1,4 +1,7 @@
-"""Where kept results lie: in memory, or a private file each. Who may read is for `results`."""
+"""Where kept results lie: in memory, in a private file each, or in the store's tables.
+
+Who may read is for `results`.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,26 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
+from hardpoint.store import Namespace
 from hardpoint.store.private import make_private_folder, open_private
 
 SUFFIX = ".result"
 LONGEST_HEADER = 4096
+PIECE: Final = 1_000_000
+"""Bytes in one row of the store."""
+
+MIGRATIONS: Final = (
+    """CREATE TABLE results_kept (
+        ref TEXT NOT NULL PRIMARY KEY, user_id TEXT NOT NULL, about TEXT NOT NULL
+    )""",
+    """CREATE TABLE results_pieces (
+        ref TEXT NOT NULL, place BIGINT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (ref, place)
+    )""",
+)
 
 
 @attrs.frozen
@@ -129,3 +144,47 @@ class FolderShelf:
                 return None  # not one of ours
             file.seek(len(header) + offset)
             return kept, file.read(count) if count else b""
+
+
+class StoreShelf:
+    """Rows of the store, so that every machine on one database reads the same results."""
+
+    def __init__(self, tables: Namespace) -> None:
+        """Keep results in a namespace that was made with `MIGRATIONS`."""
+        self.tables = tables
+
+    def put(self, kept: Kept, data: bytes) -> None:
+        with self.tables.transaction() as transaction:
+            # ASCII, as a name may hold what no database keeps.
+            transaction.execute(
+                "INSERT INTO results_kept (ref, user_id, about) VALUES (?, ?, ?)",
+                (kept.ref, kept.user, json.dumps(attrs.asdict(kept))),
+            )
+            for place, start in enumerate(range(0, len(data), PIECE)):
+                transaction.execute(
+                    "INSERT INTO results_pieces (ref, place, data) VALUES (?, ?, ?)",
+                    (kept.ref, place, data[start : start + PIECE]),
+                )
+
+    def find(self, ref: str) -> Kept | None:
+        rows = self.tables.query("SELECT about FROM results_kept WHERE ref = ?", (ref,))
+        return Kept(**json.loads(rows[0]["about"])) if rows else None
+
+    def slice(self, ref: str, offset: int, count: int) -> bytes:
+        first = offset // PIECE
+        rows = self.tables.query(
+            "SELECT data FROM results_pieces WHERE ref = ? AND place BETWEEN ? AND ?"
+            " ORDER BY place",
+            (ref, first, (offset + count) // PIECE),
+        )
+        start = offset - first * PIECE
+        return b"".join(bytes(row["data"]) for row in rows)[start : start + count]
+
+    def delete(self, ref: str) -> None:
+        with self.tables.transaction() as transaction:
+            transaction.execute("DELETE FROM results_pieces WHERE ref = ?", (ref,))
+            transaction.execute("DELETE FROM results_kept WHERE ref = ?", (ref,))
+
+    def all(self) -> Iterator[Kept]:
+        rows = self.tables.query("SELECT about FROM results_kept")
+        return iter([Kept(**json.loads(row["about"])) for row in rows])

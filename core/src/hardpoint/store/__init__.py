@@ -166,6 +166,13 @@ class Store:
         """Which database it is, for what only one of them can do."""
         return "postgresql" if _POSTGRESQL.match(str(self.location)) else "sqlite"
 
+    @property
+    def folder(self) -> Path | None:
+        """The data folder; None for a database in memory or elsewhere."""
+        if self.dialect == "postgresql" or str(self.location) == ":memory:":
+            return None
+        return _file(self.location).parent
+
     def __str__(self) -> str:
         # A URL may carry a password.
         return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", str(self.location))
@@ -246,5 +253,9 @@ def _open(location: str | Path, timeout: float) -> Backend:
 
     if text == ":memory:":
         return SqliteBackend(None, timeout)
-    path = Path(text.removeprefix("sqlite:///"))
-    return SqliteBackend(path if path.suffix == ".db" else path / "state.db", timeout)
+    return SqliteBackend(_file(location), timeout)
+
+
+def _file(location: str | Path) -> Path:
+    path = Path(str(location).removeprefix("sqlite:///"))
+    return path if path.suffix == ".db" else path / "state.db"
