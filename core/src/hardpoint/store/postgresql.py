@@ -54,8 +54,13 @@ class PostgresqlBackend:
         scheme, rest = url.split("://", 1)
         if scheme in ("postgres", "postgresql"):
             scheme = "postgresql+psycopg"
+        # A prepared statement is planned without its parameters: a search for a common word as one
+        # for a rare word. Poolers that give every transaction another connection lose them, too.
+        options = {"prepare_threshold": None} if scheme.endswith("+psycopg") else {}
         try:
-            self._engine = sqlalchemy.create_engine(f"{scheme}://{rest}", pool_pre_ping=True)
+            self._engine = sqlalchemy.create_engine(
+                f"{scheme}://{rest}", pool_pre_ping=True, connect_args=options
+            )
         except self._errors as error:
             raise ConfigError(f"[store] url cannot be read: {error}") from error
 

@@ -17,11 +17,6 @@ CHUNKS_OF_A_USER: Final = 2**40
 PATH_WEIGHT: Final = 0.5
 """What a word in a document's path counts, against one in its text."""
 
-COMMON: Final = 2000
-"""A term that more of a user's chunks have does not choose chunks, it only ranks them."""
-RANKED_AT_MOST: Final = 5000
-"""So many chunks are ranked, the newest; more match only where every term is common, and then words
-tell little: 10 ms for the best of these, 40 for the best of four times as many."""
 BOOSTS_AT_MOST: Final = 4
 
 Found = list[tuple[int, float]]
@@ -34,6 +29,11 @@ class WordIndex(ABC):
     """What the workspace needs of a database's full-text search."""
 
     migrations: Sequence[str]
+    common: int
+    """A term that more of a user's chunks have does not choose chunks, it only ranks them."""
+    ranked_at_most: int
+    """So many chunks are ranked, the newest; more match only where every term is common, and then
+    words tell little: SQLite takes 10 ms for 5,000 of these, 40 for four times as many."""
 
     @abstractmethod
     def add(self, transaction: Any, chunk: int, path: Sequence[str], words: Sequence[str]) -> None:
@@ -47,7 +47,7 @@ class WordIndex(ABC):
 
     @abstractmethod
     def count(self, tables: Any, user: int, term: Term) -> int:
-        """How many chunks of a user have a term; `COMMON` stands for more."""
+        """How many chunks of a user have a term; `common` stands for more."""
 
     @abstractmethod
     def rank(
@@ -72,8 +72,8 @@ class WordIndex(ABC):
         """The chunks of a user that fit best."""
         counts = {term: self.count(tables, user, term) for term in query.terms}
         required = [[term] for term in query.required]
-        rare = [term for term in query.wanted if 0 < counts[term] < COMMON]
-        common = [term for term in query.wanted if counts[term] >= COMMON][:BOOSTS_AT_MOST]
+        rare = [term for term in query.wanted if 0 < counts[term] < self.common]
+        common = [term for term in query.wanted if counts[term] >= self.common][:BOOSTS_AT_MOST]
         boosts = {term: counts[term] for term in (*query.required, *rare, *common)}
         if required or rare:
             return self.rank(tables, user, required or [rare], boosts, limit)
@@ -100,6 +100,8 @@ class SqliteIndex(WordIndex):
     """FTS5, ranked by BM25. Its tokenizer has nothing to do but to split at blanks."""
 
     migrations = ("CREATE VIRTUAL TABLE memory_index USING fts5(path, words, tokenize = 'ascii')",)
+    common = 2000
+    ranked_at_most = 5000
 
     def add(self, transaction: Any, chunk: int, path: Sequence[str], words: Sequence[str]) -> None:
         transaction.execute(
@@ -119,7 +121,7 @@ class SqliteIndex(WordIndex):
         rows = tables.query(
             "SELECT COUNT(*) AS n FROM (SELECT 1 FROM memory_index"
             " WHERE memory_index MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?) AS counted",
-            (_fts5(term), *_range_of(user), COMMON),
+            (_fts5(term), *_range_of(user), self.common),
         )
         return int(rows[0]["n"])
 
@@ -142,7 +144,7 @@ class SqliteIndex(WordIndex):
             " SELECT rowid AS id, bm25(memory_index, ?, 1.0) AS rank FROM memory_index"
             " WHERE memory_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?"
             ") AS newest ORDER BY rank, id LIMIT ?",
-            (PATH_WEIGHT, match, *_range_of(user), RANKED_AT_MOST, limit),
+            (PATH_WEIGHT, match, *_range_of(user), self.ranked_at_most, limit),
         )
         return [(row["id"], -row["rank"]) for row in rows]
 
@@ -162,9 +164,14 @@ class PostgresqlIndex(WordIndex):
     """
 
     migrations = (
-        "CREATE TABLE memory_index (id BIGINT NOT NULL PRIMARY KEY, words TSVECTOR NOT NULL)",
+        # The words of a chunk stay in its row: fetching them from elsewhere takes four times as
+        # long as ranking them.
+        "CREATE TABLE memory_index (id BIGINT NOT NULL PRIMARY KEY, words TSVECTOR NOT NULL)"
+        " WITH (toast_tuple_target = 8160)",
         "CREATE INDEX memory_index_words ON memory_index USING GIN (words)",
     )
+    common = 1000
+    ranked_at_most = 3000
     _POSITIONS: Final = 16_000
 
     def add(self, transaction: Any, chunk: int, path: Sequence[str], words: Sequence[str]) -> None:
@@ -185,8 +192,9 @@ class PostgresqlIndex(WordIndex):
     def count(self, tables: Any, user: int, term: Term) -> int:
         rows = tables.query(
             "SELECT COUNT(*) AS n FROM (SELECT 1 FROM memory_index"
-            " WHERE words @@ CAST(? AS tsquery) LIMIT ?) AS counted",
-            (f"'user:{user}' & {_tsquery(term)}", COMMON),
+            # From the end, whose pages the ranking reads as well.
+            " WHERE words @@ CAST(? AS tsquery) ORDER BY id DESC LIMIT ?) AS counted",
+            (f"'user:{user}' & {_tsquery(term)}", self.common),
         )
         return int(rows[0]["n"])
 
@@ -200,14 +208,23 @@ class PostgresqlIndex(WordIndex):
     ) -> Found:
         wanted = [f"({' | '.join(map(_tsquery, group))})" for group in groups]
         match = " & ".join((f"'user:{user}'", *wanted))
-        share = f"* ts_rank('{{{PATH_WEIGHT}, 0, 0, 1}}', words, CAST(? AS tsquery), 1)"
         # The size of the whole hardly matters; what counts is how rare the terms are in relation.
-        shares = " + ".join(f"{math.log(1 + 1e6 / (n + 0.5)):.6f} {share}" for n in boosts.values())
+        # Terms that are equally rare are ranked at once: it gives their mean.
+        alike: dict[int, list[Term]] = {}
+        for term, number in boosts.items():
+            alike.setdefault(number, []).append(term)
+        shares = " + ".join(
+            f"{len(terms) * math.log(1 + 1e6 / (number + 0.5)):.6f}"
+            f" * ts_rank('{{{PATH_WEIGHT}, 0, 0, 1}}', words, CAST(? AS tsquery), 1)"
+            for number, terms in alike.items()
+        )
+        ranked = [" | ".join(map(_tsquery, terms)) for terms in alike.values()]
         rows = tables.query(
-            f"SELECT id, {shares} AS score FROM ("  # noqa: S608  # numbers of ours
-            " SELECT id, words FROM memory_index WHERE words @@ CAST(? AS tsquery)"
-            " ORDER BY id DESC LIMIT ?) AS newest ORDER BY score DESC, id LIMIT ?",
-            (*map(_tsquery, boosts), match, RANKED_AT_MOST, limit),
+            # First the numbers alone, so that no words are sorted.
+            f"SELECT id, {shares} AS score FROM memory_index WHERE id IN ("  # noqa: S608  # ours
+            " SELECT id FROM memory_index WHERE words @@ CAST(? AS tsquery)"
+            " ORDER BY id DESC LIMIT ?) ORDER BY score DESC, id LIMIT ?",
+            (*ranked, match, self.ranked_at_most, limit),
         )
         return [(row["id"], row["score"]) for row in rows]
 
