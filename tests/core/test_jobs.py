@@ -17,10 +17,21 @@ from hardpoint import (
     InvalidParameters,
     JobContext,
     NotAuthorized,
+    Tool,
+    ToolError,
+    ToolOutput,
+    hookimpl,
     tool,
 )
-from hardpoint.config import JobsConfig, StoreConfig
-from hardpoint.interfaces import JobRequest, JobWorker, PlannedCall
+from hardpoint.config import ApprovalConfig, JobsConfig, StoreConfig
+from hardpoint.interfaces import (
+    ExecutionDomain,
+    JobRequest,
+    JobWorker,
+    PlannedCall,
+    SystemClock,
+)
+from hardpoint.policy.grants import StoredGrants
 from hardpoint.testing import make_runtime
 
 ANA = JobContext(user_id="ana", session_id="s1")
@@ -167,10 +178,10 @@ async def test_a_job_has_its_callers_rights_and_nobody_to_ask(runtime, tmp_path)
     }
 
 
-async def test_what_asks_unless_approved_passes_and_what_always_asks_does_not(runtime):
+async def test_what_asks_unless_approved_passes_and_what_always_asks_waits(runtime):
     assert (await done(runtime, calls(("careful", {})))).state == "completed"
-    with pytest.raises(NotAuthorized, match="a job cannot ask"):
-        await runtime.jobs.create(calls(("grave", {})), ANA)
+    job = await parked(runtime, calls(("grave", {})))
+    assert job.is_active
 
     listed = attrs.evolve(ANA, allowed_tools={"grave"})
     assert (await done(runtime, calls(("grave", {})), listed)).state == "completed"
@@ -179,8 +190,203 @@ async def test_what_asks_unless_approved_passes_and_what_always_asks_does_not(ru
 async def test_a_job_can_be_made_to_ask_like_its_caller():
     config = Config(jobs=JobsConfig(autonomous=False))
     async with make_runtime(tools=TOOLS, config=config) as runtime:
-        with pytest.raises(NotAuthorized, match="a job cannot ask"):
-            await runtime.jobs.create(calls(("careful", {})), ANA)
+        assert (await parked(runtime, calls(("careful", {})))).state == "waiting"
+
+
+# waiting for an approval -----------------------------------------------------------------------
+
+
+async def parked(runtime, request, context=ANA):
+    job = await runtime.jobs.create(request, context)
+    return await runtime.jobs.wait(job, 20, for_answers=False)
+
+
+ADD = ("add", {"a": 1, "b": 2})
+
+
+async def test_a_call_that_must_be_approved_is_waited_for_and_made_once_it_is(runtime):
+    job = await parked(runtime, calls(ADD, ("grave", {}), ADD))
+    (request,) = runtime.approvals.pending("ana")
+
+    assert (job.state, job.approval, job.done) == ("waiting", request.id, 1)
+    assert (request.tool, request.request["origin"]) == ("grave", "job")
+    assert job.result == [{"ok": True, "tool": "add", "result": 3}]
+    runtime.approvals.answer(request.id, True, by="ben")
+    job = await runtime.jobs.wait(job, 20)
+
+    assert (job.state, job.approval, job.done) == ("completed", None, 3)
+    assert [each["result"] for each in job.result] == [3, "done", 3]
+    happened = await kinds(runtime, job)
+    steps = ["started", "waiting", "resumed", "completed"]
+    assert [kind for kind in happened if kind in steps] == steps
+    assert runtime.approvals.get(request.id).state == "used"
+
+
+async def test_a_call_that_was_denied_fails_the_job_and_says_who_said_no(runtime):
+    job = await parked(runtime, calls(("grave", {}), ADD))
+    runtime.approvals.answer(job.approval, False, by="ben", message="not today")
+    job = await runtime.jobs.wait(job, 20)
+
+    assert job.state == "failed"
+    assert "ben said no to exactly this call: not today" in job.error["message"]
+    assert "1 further calls were not made" in job.error["message"]
+
+
+async def test_a_denied_call_is_one_that_failed_to_a_job_that_keeps_going(runtime):
+    job = await parked(runtime, calls(("grave", {}), ADD, keep_going=True))
+    runtime.approvals.answer(job.approval, False, by="ben")
+    job = await runtime.jobs.wait(job, 20)
+
+    assert [each["ok"] for each in job.result] == [False, True]
+    assert job.state == "failed"
+
+
+async def test_nobody_who_answers_in_time_is_a_no(place):
+    config = Config(store=place, approval=ApprovalConfig(expires=1))
+    async with make_runtime(tools=TOOLS, config=config) as runtime:
+        job = await done(runtime, calls(ADD, ("grave", {}), ADD))
+
+    assert job.state == "failed"
+    assert "nobody answered ap_" in job.error["message"]
+    assert job.result[0]["result"] == 3
+    assert (job.result[1]["tool"], job.result[1]["error"]["kind"]) == ("grave", "not_authorized")
+
+
+async def test_a_withdrawn_request_is_a_no(runtime):
+    job = await parked(runtime, calls(("grave", {})))
+    assert runtime.approvals.withdraw(job.approval)
+    job = await runtime.jobs.wait(job, 20)
+
+    assert job.state == "failed"
+    assert "withdrawn" in job.error["message"]
+
+
+async def test_a_job_that_waits_is_cancelled_and_asks_nobody_any_more(runtime):
+    job = await parked(runtime, calls(("grave", {})))
+    job = await runtime.jobs.cancel(job)
+
+    assert job.state == "cancelled"
+    assert runtime.approvals.pending("ana") == []
+
+
+async def test_two_jobs_share_a_request_and_one_answer_is_for_one_call(runtime):
+    first = await parked(runtime, calls(("grave", {})))
+    second = await parked(runtime, calls(("grave", {})))
+    assert first.approval == second.approval
+    runtime.approvals.answer(first.approval, True, by="ben")
+
+    async def settled():
+        states = [(await runtime.jobs.get(each.id, "ana")).state for each in (first, second)]
+        return sorted(states) == ["completed", "waiting"] and runtime.approvals.pending("ana")
+
+    while not await settled():
+        await asyncio.sleep(0.02)
+    (request,) = runtime.approvals.pending("ana")
+    assert request.id != first.approval
+
+
+async def test_a_job_that_waits_lets_others_run():
+    config = Config(jobs=JobsConfig(concurrency=1))
+
+    async def work(job, context):
+        return (await context.services.call("grave", {})).result
+
+    async with make_runtime(tools=TOOLS, config=config) as runtime:
+        runtime.jobs.register_worker("agent", work)
+        waiting = [await parked(runtime, calls(("grave", {}))), await parked(runtime, request())]
+        assert [job.state for job in waiting] == ["waiting", "waiting"]
+        assert (await done(runtime, calls(ADD))).state == "completed"
+
+
+def request():
+    return JobRequest("x")
+
+
+async def test_a_worker_stands_still_until_its_call_is_approved(runtime):
+    async def work(job, context):
+        return (await context.services.call("grave", {})).result
+
+    runtime.jobs.register_worker("agent", work)
+    job = await parked(runtime, request())
+    (asked,) = runtime.approvals.pending("ana")
+    assert (job.state, job.approval) == ("waiting", asked.id)
+    runtime.approvals.answer(asked.id, True, by="ben")
+    job = await runtime.jobs.wait(job, 20)
+
+    assert (job.state, job.result, job.approval) == ("completed", "done", None)
+
+
+async def test_a_worker_need_not_wait_and_is_told_when_the_answer_is_no(runtime):
+    async def work(job, context):
+        asked = await context.services.run("grave", {}, wait=False)
+        refused = await context.services.run("grave", {})
+        return [asked.error.kind, refused.error.kind]
+
+    runtime.jobs.register_worker("agent", work)
+    job = await parked(runtime, request())
+    runtime.approvals.answer(job.approval, False, by="ben")
+    job = await runtime.jobs.wait(job, 20)
+
+    assert job.result == ["approval_required", "not_authorized"]
+
+
+async def test_a_worker_that_waits_is_cancelled_at_once(runtime):
+    async def work(job, context):
+        await context.services.call("grave", {})
+
+    runtime.jobs.register_worker("agent", work)
+    job = await runtime.jobs.cancel(await parked(runtime, request()))
+
+    assert job.state == "cancelled"
+    assert runtime.approvals.pending("ana") == []
+
+
+async def test_the_time_of_a_worker_stands_still_while_it_waits():
+    config = Config(jobs=JobsConfig(timeout=0.5))
+
+    async def work(job, context):
+        await context.services.call("grave", {})
+        await asyncio.sleep(60)
+
+    async with make_runtime(tools=TOOLS, config=config) as runtime:
+        runtime.jobs.register_worker("agent", work)
+        job = await parked(runtime, request())
+        job = await runtime.jobs.wait(job, 1, for_answers=True)
+        assert job.state == "waiting"
+        runtime.approvals.answer(job.approval, True, by="ben")
+        job = await runtime.jobs.wait(job, 20)
+
+    assert job.error["kind"] == "timeout"
+
+
+async def test_a_call_that_began_before_it_was_refused_is_not_made_twice(runtime):
+    ran = []
+
+    @tool
+    async def outer(context: JobContext) -> str:
+        """Begin, then ask."""
+        ran.append(1)
+        return (await context.services.call("grave", {})).result
+
+    runtime.registry.register(outer)
+    job = await done(runtime, calls(("outer", {})))
+
+    assert (job.state, ran) == ("failed", [1])
+
+
+async def test_a_long_result_is_still_there_after_waiting(runtime):
+    @tool
+    async def much() -> list:
+        """Give a lot."""
+        return ["word " * 1000] * 18
+
+    runtime.registry.register(much)
+    job = await parked(runtime, calls(*[("much", {})] * 18, ("grave", {})))
+    assert "result_ref" in job.result
+    runtime.approvals.answer(job.approval, True, by="ben")
+    job = await runtime.jobs.wait(job, 20)
+
+    assert (job.state, job.done) == ("completed", 19)
 
 
 async def test_the_mode_of_the_caller_holds_in_its_job(runtime):
@@ -207,6 +413,141 @@ async def test_a_tool_that_went_meanwhile_fails_its_call(runtime):
 
     assert job.state == "failed"
     assert job.result[1]["error"]["kind"] == "not_found"
+
+
+# where it works, and with what -----------------------------------------------------------------
+
+
+@pytest.fixture
+def projects(tmp_path):
+    for name in ("top/one/deep", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "top" / "file").touch()
+    (tmp_path / "top" / "way-out").symlink_to(tmp_path / "elsewhere")
+    return tmp_path / "top"
+
+
+@pytest.mark.parametrize("name", ["one", "one/deep", "one/../one", ".", "{top}/one"])
+async def test_a_job_works_in_a_folder_of_its_callers_workspace(runtime, projects, name):
+    context = attrs.evolve(ANA, workspace=projects)
+    name = name.replace("{top}", str(projects))
+    job = await done(runtime, calls(("seen", {}), project_dir=name), context)
+
+    assert job.result[0]["result"]["workspace"] == str((projects / name).resolve())
+    assert job.project_dir == str((projects / name).resolve())
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing", "..", "../elsewhere", "way-out", "file", "/", "/etc", "a\0b", "~"]
+)
+async def test_a_folder_that_is_none_or_elsewhere_is_refused(runtime, projects, name):
+    context = attrs.evolve(ANA, workspace=projects)
+    with pytest.raises(InvalidParameters, match="no folder below"):
+        await runtime.jobs.create(calls(ADD, project_dir=name), context)
+
+
+async def test_without_a_folder_for_projects_none_can_be_chosen(runtime):
+    with pytest.raises(InvalidParameters, match="no folder for projects"):
+        await runtime.jobs.create(calls(ADD, project_dir="one"), ANA)
+
+
+async def test_the_configured_folder_counts_and_not_the_callers(projects):
+    config = Config(jobs=JobsConfig(projects=projects))
+    context = attrs.evolve(ANA, workspace=projects.parent)
+    async with make_runtime(tools=TOOLS, config=config) as runtime:
+        job = await done(runtime, calls(("seen", {}), project_dir="one"), context)
+        with pytest.raises(InvalidParameters, match="no folder below"):
+            await runtime.jobs.create(calls(ADD, project_dir=str(projects.parent)), context)
+
+    assert job.result[0]["result"]["workspace"] == str(projects / "one")
+
+
+async def test_a_folder_that_became_a_link_meanwhile_fails_the_job(projects, place):
+    context = attrs.evolve(ANA, workspace=projects)
+    async with make_runtime(tools=TOOLS, config=config_at(place), origin="cli") as runtime:
+        job = await runtime.jobs.create(calls(("seen", {}), project_dir="one/deep"), context)
+    (projects / "one" / "deep").rmdir()
+    (projects / "one" / "deep").symlink_to(projects.parent / "elsewhere")
+    async with make_runtime(tools=TOOLS, config=config_at(place)) as runtime:
+        job = await runtime.jobs.wait(job, 20)
+
+    assert (job.state, job.error["kind"]) == ("failed", "not_authorized")
+    assert "not there any more" in job.error["message"]
+
+
+class Exchange(ExecutionDomain):
+    """Says what it was given, and knows one secret."""
+
+    async def run(self, invocation):
+        return ToolOutput.success(dict(invocation.context.credentials))
+
+    def credential_problem(self, secret):
+        return None if secret == "api_key" else "it knows api_key only"
+
+
+class InExchange(Tool):
+    name = "inside"
+    description = "Run in there."
+
+    def parameters_schema(self):
+        return {"type": "object", "properties": {}}
+
+    def domain(self):
+        return "exchange"
+
+    async def execute(self, params, ctx, /):
+        raise AssertionError
+
+
+class Exchanging:
+    HARDPOINT_API = 1
+
+    @hookimpl
+    def hardpoint_register_domains(self, registry):
+        registry.register("exchange", Exchange())
+
+    @hookimpl
+    def hardpoint_register_tools(self, registry):
+        registry.register(InExchange())
+
+
+@pytest.fixture
+async def exchanging(monkeypatch):
+    monkeypatch.setenv("HARDPOINT_SECRET_API_KEY", "synthetic-value-1")
+    monkeypatch.setenv("HARDPOINT_SECRET_OTHER", "synthetic-value-2")
+    async with make_runtime(tools=TOOLS, plugins={"acme": Exchanging()}) as runtime:
+        yield runtime
+
+
+async def test_credentials_reach_the_domain_by_name_and_are_kept_by_name(exchanging):
+    wanted = calls(("inside", {}), credentials={"api_key": "API_TOKEN"})
+    job = await done(exchanging, wanted)
+
+    assert job.result[0]["result"] == {"API_TOKEN": "api_key"}
+    assert "synthetic" not in str(job)
+
+
+@pytest.mark.parametrize(
+    ("planned", "credentials", "message"),
+    [
+        ("inside", {"other": "TOKEN"}, "it knows api_key only"),
+        ("inside", {"nothing": "TOKEN"}, "'nothing' is not set"),
+        ("seen", {"api_key": "TOKEN"}, "none of the job's calls runs where 'TOKEN'"),
+        ("inside", {"api_key": "token"}, "cannot name a variable"),
+        ("inside", {"api_key": "A=B"}, "cannot name a variable"),
+        ("inside", {"api_key": "LD_PRELOAD"}, "for something else"),
+        ("inside", {"api_key": "PATH"}, "for something else"),
+        ("inside", {"api_key": "HTTPS_PROXY"}, "for something else"),
+        ("inside", {"api_key": "T", "API_KEY": "T"}, "two secrets in one variable"),
+        ("inside", {f"s{n}": f"T{n}" for n in range(21)}, "too many"),
+    ],
+)
+async def test_a_credential_that_cannot_be_given_is_an_error(
+    exchanging, planned, credentials, message
+):
+    with pytest.raises(ToolError, match=message):
+        await exchanging.jobs.create(calls((planned, {}), credentials=credentials), ANA)
+    assert await exchanging.jobs.list("ana") == []
 
 
 @pytest.mark.parametrize(
@@ -305,7 +646,7 @@ async def test_what_a_worker_raises_ends_the_job_in_order(runtime):
         raise LookupError("nothing there")
 
     async def refused(job, context):
-        await context.services.call("grave", {})
+        (await context.services.run("grave", {}, wait=False)).unwrap()
 
     runtime.jobs.register_worker("broken", broken)
     runtime.jobs.register_worker("refused", refused)
@@ -534,11 +875,16 @@ async def hang() -> str:
     print("hanging", flush=True)
     await asyncio.sleep(600)
 
+@tool(approval="always")
+async def grave() -> str:
+    "Ask always."
+    return "done"
+
 async def main():
     given = sys.argv[1]
     place = StoreConfig(url=given) if "://" in given else StoreConfig(path=Path(given))
     config = Config(store=place, jobs=JobsConfig({settings}))
-    async with Runtime(config, tools=[add, hang], origin="{origin}") as runtime:
+    async with Runtime(config, tools=[add, hang, grave], origin="{origin}") as runtime:
 {body}
 
 asyncio.run(main())
@@ -594,6 +940,41 @@ async def test_a_process_that_stops_in_order_marks_its_jobs_failed(place):
 
     async with make_runtime(tools=TOOLS, config=config_at(place)) as runtime:
         job = await runtime.jobs.get(job.id, "ana")
+
+    assert (job.state, job.error["kind"]) == ("failed", "interrupted")
+
+
+async def test_a_job_that_waits_for_an_answer_survives_every_process(place, open_store):
+    async with make_runtime(tools=TOOLS, config=config_at(place)) as runtime:
+        job = await parked(runtime, calls(ADD, ("grave", {}), ADD))
+    StoredGrants(open_store(), SystemClock()).answer(job.approval, True, by="ben")
+
+    async with make_runtime(tools=TOOLS, config=config_at(place), origin="cli") as runtime:
+        assert (await runtime.jobs.get(job.id, "ana")).state == "pending"
+    async with make_runtime(tools=TOOLS, config=config_at(place)) as runtime:
+        job = await runtime.jobs.wait(job, 20)
+
+    assert job.state == "completed"
+    assert [each["result"] for each in job.result] == [3, "done", 3]
+
+
+async def test_a_worker_that_waited_in_a_process_that_died_has_failed(place):
+    body = """
+    async def work(job, context):
+        print("asking", flush=True)
+        await context.services.call("grave", {})
+    runtime.jobs.register_worker("agent", work)
+    await runtime.jobs.create(JobRequest("x"), JobContext(user_id="ana"))
+    await asyncio.sleep(600)
+    """
+    async with make_runtime(tools=TOOLS, config=config_at(place), origin="cli") as runtime:
+        with child(place, body) as process:
+            assert process.stdout.readline() == "asking\n"
+            while not runtime.approvals.pending("ana"):
+                await asyncio.sleep(0.02)
+            process.kill()
+            process.wait(timeout=30)
+        (job,) = await runtime.jobs.list("ana")
 
     assert (job.state, job.error["kind"]) == ("failed", "interrupted")
 

@@ -213,6 +213,9 @@ class JobContext:
     user_timezone: str | None = None
     metadata: Mapping[str, Any] = attrs.field(factory=dict)
     extra_env: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    credentials: Mapping[str, str] = attrs.field(factory=dict)
+    """Names of secrets by environment variable: what commands in a sandbox hold there is a stand-in
+    that its domain exchanges, where it can."""
     job_id: str | None = None
     conversation_id: str | None = None
     requester_id: str | None = None
@@ -246,6 +249,13 @@ class JobContext:
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         copy.__dict__["workspace"] = workspace
+        return copy
+
+    def holding(self, credentials: Mapping[str, str]) -> Self:
+        """A copy with these credentials besides its own, bound to the same call."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.__dict__["credentials"] = {**self.credentials, **credentials}
         return copy
 
     @property

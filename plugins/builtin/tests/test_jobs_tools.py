@@ -78,6 +78,7 @@ async def test_a_job_is_made_looked_at_and_listed(call):
         "total": 2,
         "pending": 0,
         "in_progress": 0,
+        "waiting": 0,
         "completed": 2,
         "failed": 0,
         "cancelled": 0,
@@ -120,6 +121,7 @@ async def test_a_running_job_is_cancelled(call):
     again = await call("cancel_job", job_id=job_id)
 
     assert unapproved.error.kind == "approval_required"
+    assert cancelled.ok, cancelled.error
     assert cancelled.result["status"] == "cancelled"
     assert "ended already" in again.result["message"]
 
@@ -191,9 +193,10 @@ async def test_users_reach_no_jobs_but_their_own(call):
         ("echo", NOBODY, None),
         ("careful", NOBODY, "approval_required"),
         ("careful", ANA, None),
-        ("grave", NOBODY, "approval_required"),
-        ("grave", ANA, "approval_required"),
-        ("grave", attrs.evolve(NOBODY, autonomous=True), "approval_required"),
+        # What the job itself will ask about, it asks when the turn comes.
+        ("grave", NOBODY, None),
+        ("grave", ANA, None),
+        ("grave", attrs.evolve(NOBODY, autonomous=True), None),
         ("grave", attrs.evolve(NOBODY, autonomous=True, allowed_tools={"grave"}), None),
     ],
 )
@@ -226,6 +229,81 @@ async def test_a_denied_call_cannot_be_put_into_a_job(runtime_at):
 
     assert outcome.error.kind == "not_authorized"
     assert "calls[0]: 'echo' is denied" in outcome.error.message
+
+
+async def test_a_job_that_waits_for_an_answer_says_so_everywhere(call, runtime):
+    plan = [*echo("first"), {"tool": "grave"}]
+    made = await call("create_job", title="t", description="d", calls=plan, wait=True)
+    (request,) = runtime.approvals.pending("ana")
+    job_id = made.result["job_id"]
+    status = (await call("job_status", job_id=job_id)).result
+    listed = (await call("list_jobs", filter="waiting")).result
+    events = (await call("job_events", job_id=job_id)).result
+
+    assert made.result["status"] == status["status"] == events["status"] == "waiting"
+    assert made.result["approval_id"] == status["approval_id"] == request.id
+    assert f"hardpoint approvals answer {request.id}" in status["message"]
+    assert status["progress"]["done"] == 1
+    assert [job["approval_id"] for job in listed["jobs"]] == [request.id]
+    assert listed["summary"]["waiting"] == 1
+    assert events["events"][-1]["data"] == {"approval_id": request.id}
+    active = (await call("list_jobs", filter="active")).result["jobs"]
+    assert [job["job_id"] for job in active] == [job_id]
+
+    runtime.approvals.answer(request.id, True, by="ben")
+    await runtime.jobs.wait(await runtime.jobs.get(job_id, "ana"), 20)
+    assert (await call("job_status", job_id=job_id)).result["status"] == "completed"
+
+
+async def test_the_mode_names_a_worker_that_has_to_be_there(call, runtime):
+    task = {"title": "t", "description": "d"}
+    missing = await call("create_job", mode="claude_code", **task)
+    assert missing.error.kind == "invalid_parameters"
+    assert "'claude_code'" in missing.error.message
+    for more in ({"calls": echo("a")}, {"worker": "other"}):
+        refused = await call("create_job", mode="claude_code", **task, **more)
+        assert "leave out" in refused.error.message
+    assert not (await call("create_job", mode="magic", **task)).ok
+
+    async def agent(job, context):
+        return "coded"
+
+    async def other(job, context):
+        return "other"
+
+    runtime.jobs.register_worker("claude_code", agent)
+    runtime.jobs.register_worker("other", other)
+    for params, result in (
+        ({"mode": "claude_code"}, "coded"),
+        ({"mode": "worker", "worker": "other"}, "other"),
+    ):
+        assert (await call("create_job", wait=True, **task, **params)).result["result"] == result
+    calls = await call("create_job", mode="worker", calls=echo("a"), wait=True, **task)
+    assert calls.result["status"] == "completed"
+
+
+async def test_a_job_has_a_folder_of_its_callers_workspace(call, tmp_path):
+    (tmp_path / "work" / "one").mkdir(parents=True)
+    context = attrs.evolve(ANA, workspace=tmp_path / "work")
+    task = {"title": "t", "description": "d", "calls": echo("a")}
+
+    made = await call("create_job", context, project_dir="one", wait=True, **task)
+    outside = await call("create_job", context, project_dir="..", **task)
+    nowhere = await call("create_job", project_dir="one", **task)
+
+    assert made.result["project_dir"] == str(tmp_path / "work" / "one")
+    assert outside.error.kind == nowhere.error.kind == "invalid_parameters"
+    assert "[jobs] projects" in nowhere.error.hint
+
+
+async def test_a_credential_that_no_call_can_use_is_an_error(call, monkeypatch):
+    monkeypatch.setenv("HARDPOINT_SECRET_API_KEY", "synthetic-value-1")
+    task = {"title": "t", "description": "d", "calls": echo("a")}
+
+    outcome = await call("create_job", credentials={"api_key": "API_KEY"}, **task)
+
+    assert outcome.error.kind == "invalid_parameters"
+    assert "none of the job's calls runs where" in outcome.error.message
 
 
 async def test_the_group_registers_all_six_over_the_given_jobs(runtime):

@@ -22,7 +22,8 @@ def jobs() -> None:
 
 FILTERS = {
     "all": (),
-    "active": ("pending", "in_progress"),
+    "active": ("pending", "in_progress", "waiting"),
+    "waiting": ("waiting",),
     "completed": ("completed",),
     "failed": ("failed",),
     "cancelled": ("cancelled",),
@@ -41,7 +42,9 @@ def list_jobs(state: State, chosen: str, user: str | None, limit: int, as_json: 
     if as_json:
         say_json([_about(job) for job in found])
         return
-    say_rows([[j.id, j.state, j.user_id, _age(j.created), _line(j.title)] for j in found])
+    say_rows(
+        [[j.id, j.state, j.user_id, _age(j.created), _line(j.title), _awaited(j)] for j in found]
+    )
 
 
 @jobs.command("show")
@@ -66,6 +69,8 @@ def show(state: State, job_id: str, events: int, as_json: bool) -> None:
     click.echo(f"{job.id}  {job.state}  of {job.user_id}: {_line(job.title)}")
     if job.message:
         click.echo(f"  {job.done:g} of {job.total or 0:g}: {_line(job.message)}")
+    if job.state == "waiting":
+        click.echo(f"  waits for `hardpoint approvals answer {job.approval}`")
     if job.error is not None:
         click.echo(f"  {job.error['kind']}: {_line(job.error['message'])}")
     for event in happened:
@@ -135,6 +140,8 @@ def _about(job: Any) -> dict[str, Any]:
         "description": job.description,
         "status": job.state,
         "worker": job.worker,
+        "approval_id": job.approval if job.state == "waiting" else None,
+        "project_dir": job.project_dir,
         "calls": [{"tool": call.tool} for call in job.calls],
         "created": job.created,
         "started": job.started,
@@ -144,6 +151,10 @@ def _about(job: Any) -> dict[str, Any]:
         "error": job.error,
         "cost": None if job.cost is None else str(job.cost),
     }
+
+
+def _awaited(job: Any) -> str:
+    return f"waits for {job.approval}" if job.state == "waiting" else ""
 
 
 def _line(text: str) -> str:

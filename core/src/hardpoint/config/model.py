@@ -190,6 +190,8 @@ class JobsConfig:
     """Who does a job that names neither calls nor a worker; None: the only one that is there."""
     executor: str | None = None
     """A plugin's job executor; None: jobs run in this process."""
+    projects: Path | None = None
+    """The folder that a job's `project_dir` lies in; None: the workspace of whoever makes it."""
 
 
 @attrs.frozen

@@ -104,6 +104,10 @@ class JobRequest:
     """Any JSON value, for the worker."""
     keep_going: bool = False
     """Whether the calls after a failed one are made all the same."""
+    project_dir: str | None = None
+    """The workspace of its calls: a folder below `[jobs] projects`, or below the caller's own."""
+    credentials: Mapping[str, str] = attrs.field(factory=dict)
+    """Environment variables by secret: its commands in a sandbox hold a stand-in there."""
 
 
 class JobExecutor(ABC):

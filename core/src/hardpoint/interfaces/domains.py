@@ -66,6 +66,14 @@ class ExecutionDomain(ABC):
     async def __aexit__(self, *exc_info: Any) -> None:
         """End every process and remove everything temporary."""
 
+    def credential_problem(self, secret: str) -> str | None:
+        """Why its tools cannot use a secret through `context.credentials`; None when they can.
+
+        Whoever says None gives them something that is exchanged for the secret on its way to the
+        hosts that it is for, and never the secret itself.
+        """
+        return "it gives its tools no secrets"
+
     async def lock_entries(self) -> Sequence[LockEntry]:
         """What of this domain belongs into the lock file: the digest of its image."""
         return ()

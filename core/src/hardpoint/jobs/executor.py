@@ -18,6 +18,8 @@ LOOK_EVERY: Final = 1.0
 """Seconds between two looks for jobs that other processes made."""
 LOOK_FOR_CANCELS: Final = 0.25
 """The same while jobs run here, which another process may want to end."""
+LOOK_FOR_ANSWERS: Final = 0.3
+"""The same while jobs wait for an approval."""
 RECOVER_EVERY: Final = 15.0
 
 
@@ -38,6 +40,7 @@ class LocalExecutor(JobExecutor):
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._awake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
+        self._parked = 0
         self.idle = asyncio.Event()
         """Set while nothing runs and nothing waits."""
 
@@ -89,16 +92,18 @@ class LocalExecutor(JobExecutor):
                 if self._shared and self._tasks:
                     for job_id in await self._jobs.to_cancel():
                         self.cancel(job_id)
-                if self._awake.is_set() or now - looked >= LOOK_EVERY:
+                due = LOOK_FOR_ANSWERS if self._parked else LOOK_EVERY
+                if self._awake.is_set() or now - looked >= due:
                     self._awake.clear()
                     looked = now
+                    self._parked = await self._jobs.unpark()
                     await self._fill()
             except Exception:  # a database that is away for a moment must not end all jobs
                 logger.exception("the job executor cannot reach its store")
             await self._rest()
 
     async def _fill(self) -> None:
-        while len(self._tasks) < self._concurrency:
+        while len(self._tasks.keys() - self._jobs.standing_still) < self._concurrency:
             job = await self._jobs.claim()
             if job is None:
                 if not self._tasks:
@@ -107,10 +112,10 @@ class LocalExecutor(JobExecutor):
             self._begin(job)
 
     async def _rest(self) -> None:
-        if not self._shared:
+        if not self._shared and not self._parked:
             await self._awake.wait()
             return
-        pause = LOOK_FOR_CANCELS if self._tasks else LOOK_EVERY
+        pause = LOOK_FOR_CANCELS if self._tasks or self._parked else LOOK_EVERY
         try:
             async with asyncio.timeout(pause):
                 await self._awake.wait()

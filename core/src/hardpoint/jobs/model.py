@@ -14,9 +14,16 @@ from hardpoint.interfaces import JobRequest, PlannedCall
 
 __all__ = ["Job", "JobEvent", "JobRequest", "PlannedCall", "Prompt"]
 
-State = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
-STATES: Final[tuple[State, ...]] = ("pending", "in_progress", "completed", "failed", "cancelled")
-ACTIVE: Final[frozenset[State]] = frozenset(("pending", "in_progress"))
+State = Literal["pending", "in_progress", "waiting", "completed", "failed", "cancelled"]
+STATES: Final[tuple[State, ...]] = (
+    "pending",
+    "in_progress",
+    "waiting",
+    "completed",
+    "failed",
+    "cancelled",
+)
+ACTIVE: Final[frozenset[State]] = frozenset(("pending", "in_progress", "waiting"))
 
 MAX_CALLS: Final = 100
 MAX_TITLE: Final = 200
@@ -56,6 +63,10 @@ class Job:
     cancelling: bool
     owner: str | None = attrs.field(default=None, repr=False)
     lease_until: float | None = attrs.field(default=None, repr=False)
+    approval: str | None = None
+    """The request that a `waiting` job waits for, or that a resumed one waited for."""
+    project_dir: str | None = None
+    """The folder that was chosen for its tools, instead of the caller's workspace."""
 
     @property
     def is_active(self) -> bool:
@@ -70,7 +81,7 @@ class JobEvent:
     at: float
     kind: str
     """`created`, `started`, `call_started`, `call_finished`, `progress`, `prompt`, `note`,
-    `cancelling`, `completed`, `failed`, `cancelled`."""
+    `waiting`, `resumed`, `cancelling`, `completed`, `failed`, `cancelled`."""
     data: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -102,6 +113,7 @@ def kept_context(context: JobContext) -> dict[str, Any]:
     kept = {name: getattr(context, name) for name in _KEPT}
     return kept | {
         "workspace": None if context.workspace is None else str(context.workspace),
+        "credentials": dict(context.credentials),
         "auto_approve": auto if isinstance(auto, bool) else sorted(auto),
         "allowed_tools": sorted(context.allowed_tools),
         "metadata": json.loads(json.dumps(dict(context.metadata), default=str)),
@@ -111,6 +123,12 @@ def kept_context(context: JobContext) -> dict[str, Any]:
 def context_of(user_id: str, kept: Mapping[str, Any], **fields: Any) -> JobContext:
     """The context that was kept, with nobody to ask."""
     return JobContext(user_id=user_id, interactive=False, **{**kept, **fields})
+
+
+def asking_context(context: JobContext, *, autonomous: bool) -> JobContext:
+    """The context that the calls of this caller's jobs have."""
+    made = context_of(context.user_id, kept_context(context), autonomous=autonomous)
+    return made.from_origin("job")
 
 
 def job_context(job: Job, *, autonomous: bool = True) -> JobContext:

@@ -6,6 +6,7 @@ import asyncio
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import attrs
@@ -20,7 +21,7 @@ from hardpoint.errors import (
     NotAuthorized,
     ToolError,
 )
-from hardpoint.interfaces import JobExecutor, JobWorker
+from hardpoint.interfaces import ExecutionDomain, JobExecutor, JobWorker
 from hardpoint.jobs.executor import LocalExecutor
 from hardpoint.jobs.model import (
     MAX_CALLS,
@@ -32,6 +33,7 @@ from hardpoint.jobs.model import (
     JobRequest,
     PlannedCall,
     Prompt,
+    asking_context,
     context_of,
     job_context,
     kept_context,
@@ -47,6 +49,15 @@ if TYPE_CHECKING:
 
 MAX_PENDING: Final = 10_000
 """Jobs of one user that may wait at one time."""
+MAX_CREDENTIALS: Final = 20
+REFUSED_ENV: Final = frozenset(
+    "LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH BASH_ENV ENV"
+    " CDPATH IFS PATH HOME PYTHONPATH PYTHONSTARTUP NODE_PATH NODE_OPTIONS PERL5LIB PERL5OPT"
+    " RUBYLIB RUBYOPT CLASSPATH JAVA_TOOL_OPTIONS MAVEN_OPTS USER SHELL RUST_LOG GIT_SSH_COMMAND"
+    " PROMPT_COMMAND HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY SSL_CERT_FILE".split()
+)
+"""Variables that change which program or library runs, or where it sends what it says."""
+_ENV: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,127}\Z")
 _ID: Final = re.compile(r"[0-9a-f-]{4,36}\Z")
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,6 +92,8 @@ class Jobs:
         self._executor: JobExecutor | None = None
         self._started = False
         self._changed = asyncio.Event()
+        self.standing_still: set[str] = set()
+        """The jobs here whose worker waits for an approval; they keep no other from running."""
 
     @property
     def _settings(self) -> JobsConfig:
@@ -143,6 +156,8 @@ class Jobs:
             InvalidParameters: It cannot be done as it was asked for.
             NotAuthorized: One of its calls is denied.
         """
+        context = self.placed(request, context)
+        self._check_credentials(request)
         job = self._make(request, context)
         parent = await self._run(self.tables.get, context.job_id or "")
         if parent is not None:
@@ -150,6 +165,7 @@ class Jobs:
             if job.depth > MAX_DEPTH:
                 raise NotAuthorized(f"jobs that start jobs may go {MAX_DEPTH} deep, not further")
         await self._refuse_denied(job)
+        await self._refuse_useless_credentials(job)
         waiting = (await self._run(self.tables.counts, job.user_id)).get("pending", 0)
         if waiting >= MAX_PENDING:
             raise NotAuthorized(f"{waiting} jobs are waiting already; cancel some first")
@@ -199,7 +215,84 @@ class Jobs:
             error=None,
             cost=None,
             cancelling=False,
+            project_dir=None if request.project_dir is None else str(context.workspace),
         )
+
+    def placed(self, request: JobRequest, context: JobContext) -> JobContext:
+        """The caller's context with the folder and the credentials that a job asks for.
+
+        Raises:
+            InvalidParameters: The folder is not there, or not below the one it has to be in.
+        """
+        if request.credentials:
+            swapped = {env: secret for secret, env in request.credentials.items()}
+            context = context.holding(swapped)
+        if request.project_dir is None:
+            return context
+        base = self._settings.projects or context.workspace
+        if base is None:
+            raise _wrong(
+                "project_dir", "a folder for projects", "there is no folder for projects here",
+                hint="set [jobs] projects, or call with a workspace",
+            )  # fmt: skip
+        try:
+            top = Path(base).expanduser().resolve(strict=True)
+            folder = (top / _text(request.project_dir)).resolve(strict=True)
+        except (OSError, ValueError, RuntimeError):
+            folder = top = Path()
+        if not folder.is_absolute() or not folder.is_dir() or not folder.is_relative_to(top):
+            raise _wrong(
+                "project_dir", f"a folder below {base}",
+                f"{request.project_dir!r} is no folder below {str(base)!r}",
+            )  # fmt: skip
+        return context.within(folder)
+
+    @staticmethod
+    def _check_credentials(request: JobRequest) -> None:
+        given = request.credentials
+        if len(given) > MAX_CREDENTIALS:
+            raise _wrong(
+                "credentials", f"at most {MAX_CREDENTIALS}", "too many credentials for one job"
+            )
+        if len(set(given.values())) < len(given):
+            raise _wrong("credentials", "one secret a variable", "two secrets in one variable")
+        for secret, env in given.items():
+            if not _ENV.match(env) or env in REFUSED_ENV:
+                raise _wrong(
+                    f"credentials/{secret}", "a name such as API_TOKEN",
+                    f"{env!r} cannot hold a credential: programs read it for something else"
+                    if env in REFUSED_ENV
+                    else f"{env!r} cannot name a variable",
+                )  # fmt: skip
+
+    async def _refuse_useless_credentials(self, job: Job) -> None:
+        """A credential that cannot be given out as it should be is an error, not left out."""
+        secrets = self.core.services.secrets
+        domains = self._domains_of(job)
+        for env, secret in job.context["credentials"].items():
+            if not await secrets.exists(secret, job.user_id):
+                raise NotAuthorized(
+                    f"the secret {secret!r} is not set for {job.user_id!r}",
+                    hint=f"run `hardpoint secrets set {secret} --user {job.user_id}`",
+                )
+            problems = {name: domain.credential_problem(secret) for name, domain in domains.items()}
+            if not problems:
+                raise _wrong(
+                    "credentials", "a call in a sandbox",
+                    f"none of the job's calls runs where {env!r} could be set",
+                )  # fmt: skip
+            for name, problem in problems.items():
+                if problem is not None:
+                    raise NotAuthorized(f"the domain {name!r} cannot use {secret!r}: {problem}")
+
+    def _domains_of(self, job: Job) -> Mapping[str, ExecutionDomain]:
+        """The domains, other than the orchestrator, that the job's calls run in."""
+        known = {name: owned.value for name, owned in self.core.plugins.domains.items()}
+        if job.worker is not None:
+            return known  # nobody knows what a worker will call
+        plans = [self.core.plan(planned.tool) for planned in job.calls]
+        named = {plan.domain_name for plan in plans if plan is not None}
+        return {name: domain for name, domain in known.items() if name in named}
 
     def _check_worker(self, worker: str | None) -> None:
         known = ", ".join(sorted(self.workers))
@@ -212,15 +305,22 @@ class Jobs:
             raise _wrong("worker", known or "no worker", f"there is no job worker {worker!r} here")
 
     async def preview(
-        self, calls: Sequence[PlannedCall], context: JobContext
+        self, calls: Sequence[PlannedCall], context: JobContext, *, in_job: bool = False
     ) -> Sequence[PolicyVerdict]:
         """What would be decided about each of these calls, made by this caller now.
+
+        Args:
+            calls: The calls.
+            context: The caller.
+            in_job: Made by a job of this caller instead.
 
         Raises:
             ToolError: One of them would fail before the policy is asked.
         """
         from hardpoint._call import preview
 
+        if in_job:
+            context = asking_context(context, autonomous=self._settings.autonomous)
         verdicts: list[PolicyVerdict] = []
         for number, planned in enumerate(calls):
             request = ToolCall(planned.tool, dict(planned.params))
@@ -236,11 +336,10 @@ class Jobs:
         context = job_context(job, autonomous=self._settings.autonomous)
         verdicts = await self.preview(job.calls, context)
         for number, (planned, verdict) in enumerate(zip(job.calls, verdicts, strict=True)):
-            if verdict.decision == "allow":
+            if verdict.decision != "deny":
                 continue
-            what = "is denied" if verdict.decision == "deny" else "would ask, and a job cannot ask"
             raise NotAuthorized(
-                f"calls[{number}]: {planned.tool!r} {what}: {verdict.explain()}",
+                f"calls[{number}]: {planned.tool!r} is denied: {verdict.explain()}",
                 decision=verdict.to_json(planned.tool),
             )
 
@@ -266,7 +365,9 @@ class Jobs:
         job = await self._run(self.tables.get, found[0]) if found else None
         if job is None:
             raise _wrong("job_id", "an id", f"there is no job {job_id!r}; list_jobs shows them")
-        if job.state == "in_progress" and await self.recover():
+        if job.state in ("in_progress", "waiting"):
+            await self.recover()
+            await self.unpark()
             job = await self._again(job)
         return job
 
@@ -279,6 +380,7 @@ class Jobs:
     ) -> Sequence[Job]:
         """Jobs, the newest first; of all users for None."""
         await self.recover()
+        await self.unpark()
         return await self._run(self.tables.list, user_id, states, limit)
 
     async def counts(self, user_id: str | None) -> Mapping[str, int]:
@@ -288,10 +390,17 @@ class Jobs:
         """The latest events of a job, oldest first."""
         return await self._run(self.tables.events, job.id, limit)
 
-    async def wait(self, job: Job, timeout: float | None = None) -> Job:
+    async def wait(
+        self, job: Job, timeout: float | None = None, *, for_answers: bool = True
+    ) -> Job:
         """The job when it has ended, or as it stands when the time is up.
 
         Where this runtime works off no jobs, it does this one now.
+
+        Args:
+            job: Which one.
+            timeout: Seconds; None waits for ever.
+            for_answers: Go on waiting while the job itself waits for an approval.
         """
         if self._executor is None and job.state == "pending":
             executor = LocalExecutor(concurrency=0, shared=self._shared)
@@ -304,6 +413,8 @@ class Jobs:
             job = await self._again(job)
             left = None if deadline is None else deadline - self.core.clock.monotonic()
             if not job.is_active or (left is not None and left <= 0):
+                return job
+            if job.state == "waiting" and not for_answers:
                 return job
             try:
                 async with asyncio.timeout(pause if left is None else min(pause, left)):
@@ -320,6 +431,10 @@ class Jobs:
             The job, `cancelled`; still `in_progress` when it did not stop in time.
         """
         await self._run(self.tables.cancel, job, self.core.clock.now())
+        if job.approval is not None and job.state == "waiting":
+            shared = [each for _, each in await self._run(self.tables.parked)]
+            if job.approval not in shared:
+                await self._run(self.core.grants.withdraw, job.approval)
         if self._executor is not None:
             self._executor.cancel(job.id)
         return await self.wait(attrs.evolve(job, state="in_progress"), timeout)
@@ -367,13 +482,32 @@ class Jobs:
 
     async def run_claimed(self, job: Job) -> None:
         """Run a claimed job to its end."""
-        running = Running(self.core, self.tables, job, autonomous=self._settings.autonomous)
+        running = Running(
+            self.core,
+            self.tables,
+            job,
+            autonomous=self._settings.autonomous,
+            standing_still=self.standing_still,
+        )
         worker = None if job.worker is None else self.workers.get(job.worker)
         try:
             await running.run(worker, self._settings.timeout)
         finally:
+            self.standing_still.discard(job.id)
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
+
+    async def unpark(self) -> int:
+        """Let the jobs go on whose requests were answered or have lapsed; how many still wait."""
+        waiting = 0
+        for job_id, approval in await self._run(self.tables.parked):
+            if await self._run(self.core.grants.is_open, approval):
+                waiting += 1
+                continue
+            await self._run(self.tables.unpark, job_id, approval)
+            if self._executor is not None:
+                self._executor.wake()
+        return waiting
 
     async def renew(self) -> None:
         await self._run(self.tables.renew, self._owner, self.core.clock.now() + self.lease)
@@ -434,6 +568,8 @@ def _text(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def _wrong(parameter: str, expected: str, message: str) -> InvalidParameters:
+def _wrong(
+    parameter: str, expected: str, message: str, *, hint: str | None = None
+) -> InvalidParameters:
     issue = Issue(f"/{parameter}", "invalid_value", expected, "something else")
-    return InvalidParameters(message, issues=[issue])
+    return InvalidParameters(message, issues=[issue], hint=hint)

@@ -39,11 +39,15 @@ MIGRATIONS: Final = (
         content TEXT NOT NULL, done BIGINT NOT NULL, taken BIGINT NOT NULL,
         PRIMARY KEY (job_id, number)
     )""",
+    "ALTER TABLE jobs_jobs ADD COLUMN approval TEXT",
+    "ALTER TABLE jobs_jobs ADD COLUMN project_dir TEXT",
 )
+_MINE: Final = "owner = ? AND state IN ('in_progress', 'waiting')"
+"""A job that runs, or stands still in a worker that waits for an approval."""
 _COLUMNS: Final = (
     "id, user_id, session_id, title, description, state, worker, calls, input, keep_going, context,"
     " depth, created, started, finished, done, total, message, result, error, cost, cancelling,"
-    " owner, lease_until"
+    " owner, lease_until, approval, project_dir"
 )
 
 
@@ -72,14 +76,15 @@ class JobTables:
             "depth": job.depth,
             "created": job.created,
             "total": job.total,
+            "project_dir": job.project_dir,
         }
         with self._durable.transaction() as transaction:
             transaction.execute(
                 "INSERT INTO jobs_jobs (id, user_id, session_id, title, description, state, worker,"
                 " calls, input, keep_going, context, depth, created, done, total, message,"
-                " cancelling, events) VALUES (:id, :user_id, :session_id, :title, :description,"
-                " 'pending', :worker, :calls, :input, :keep_going, :context, :depth, :created, 0,"
-                " :total, '', 0, 0)",
+                " cancelling, events, project_dir) VALUES (:id, :user_id, :session_id, :title,"
+                " :description, 'pending', :worker, :calls, :input, :keep_going, :context, :depth,"
+                " :created, 0, :total, '', 0, 0, :project_dir)",
                 values,
             )
             _add_event(transaction, job.id, job.user_id, job.created, "created", {})
@@ -144,8 +149,8 @@ class JobTables:
         marks = ", ".join("?" * len(workers)) or "NULL"
         with self.tables.transaction() as transaction:
             rows = transaction.query(
-                "SELECT j.id, j.user_id FROM jobs_jobs j WHERE j.state = 'pending'"  # noqa: S608
-                f" AND (j.worker IS NULL OR j.worker IN ({marks}))"
+                "SELECT j.id, j.user_id, j.started, j.approval FROM jobs_jobs j"  # noqa: S608
+                f" WHERE j.state = 'pending' AND (j.worker IS NULL OR j.worker IN ({marks}))"
                 " AND (j.id = ? OR (? = 1 AND j.user_id NOT IN ("
                 "   SELECT user_id FROM jobs_jobs WHERE state = 'in_progress'"
                 "   GROUP BY user_id HAVING COUNT(*) >= ?)))"
@@ -154,26 +159,80 @@ class JobTables:
             )
             if not rows:
                 return None
-            found, user_id = rows[0]["id"], rows[0]["user_id"]
+            found, user_id, awaited = rows[0]["id"], rows[0]["user_id"], rows[0]["approval"]
             transaction.execute(
-                "UPDATE jobs_jobs SET state = 'in_progress', started = ?, owner = ?,"
-                " lease_until = ? WHERE id = ? AND state = 'pending'",
+                "UPDATE jobs_jobs SET state = 'in_progress', started = COALESCE(started, ?),"
+                " owner = ?, lease_until = ?, approval = NULL WHERE id = ? AND state = 'pending'",
                 (now, owner, now + lease, found),
             )
-            _add_event(transaction, found, user_id, now, "started", {})
+            kind = "started" if rows[0]["started"] is None else "resumed"
+            _add_event(transaction, found, user_id, now, kind, {})
             rows = transaction.query(f"SELECT {_COLUMNS} FROM jobs_jobs WHERE id = ?", (found,))  # noqa: S608
-        return _job(rows[0])
+        return _job({**rows[0], "approval": awaited})
 
     def renew(self, owner: str, until: float) -> None:
         self.tables.execute(
-            "UPDATE jobs_jobs SET lease_until = ? WHERE owner = ? AND state = 'in_progress'",
+            f"UPDATE jobs_jobs SET lease_until = ? WHERE {_MINE}",  # noqa: S608
             (until, owner),
         )
+
+    # waiting for an approval -------------------------------------------------------------------
+
+    def park(
+        self, job: Job, approval: str, *, now: float, done: float, result: Any, cost: Decimal | None
+    ) -> bool:
+        """Lay a running job aside until a request is answered; False when it must end instead."""
+        with self._durable.transaction() as transaction:
+            changed = transaction.execute(
+                "UPDATE jobs_jobs SET state = 'waiting', approval = ?, done = ?, result = ?,"
+                " cost = ?, owner = NULL, lease_until = NULL"
+                " WHERE id = ? AND owner = ? AND state = 'in_progress' AND cancelling = 0",
+                (
+                    approval,
+                    done,
+                    _json(result),
+                    None if cost is None else str(cost),
+                    job.id,
+                    job.owner,
+                ),
+            )
+            if changed == 1:
+                data = {"approval_id": approval}
+                _add_event(transaction, job.id, job.user_id, now, "waiting", data)
+        return bool(changed == 1)
+
+    def hold(self, job: Job, approval: str | None, *, now: float) -> bool:
+        """Say that a worker waits for a request, or for None any more; False as for `event`."""
+        kind, data = ("resumed", {}) if approval is None else ("waiting", {"approval_id": approval})
+        with self.tables.transaction() as transaction:
+            changed = transaction.execute(
+                f"UPDATE jobs_jobs SET state = ?, approval = ? WHERE id = ? AND {_MINE}",  # noqa: S608
+                ("in_progress" if approval is None else "waiting", approval, job.id, job.owner),
+            )
+            if changed == 1:
+                _add_event(transaction, job.id, job.user_id, now, kind, data)
+        return bool(changed == 1)
+
+    def parked(self) -> Sequence[tuple[str, str]]:
+        """The jobs that were laid aside, each with the request that it waits for."""
+        rows = self.tables.query(
+            "SELECT id, approval FROM jobs_jobs WHERE state = 'waiting' AND owner IS NULL"
+        )
+        return [(row["id"], row["approval"]) for row in rows]
+
+    def unpark(self, job_id: str, approval: str) -> bool:
+        """Let a job go on: its request was answered, or cannot be any more."""
+        changed = self.tables.execute(
+            "UPDATE jobs_jobs SET state = 'pending'"
+            " WHERE id = ? AND approval = ? AND state = 'waiting' AND owner IS NULL",
+            (job_id, approval),
+        )
+        return bool(changed == 1)
 
     def to_cancel(self, owner: str) -> Sequence[str]:
         """The running jobs of an owner that somebody wants to end."""
         rows = self.tables.query(
-            "SELECT id FROM jobs_jobs WHERE owner = ? AND state = 'in_progress' AND cancelling = 1",
+            f"SELECT id FROM jobs_jobs WHERE {_MINE} AND cancelling = 1",  # noqa: S608
             (owner,),
         )
         return [row["id"] for row in rows]
@@ -184,8 +243,7 @@ class JobTables:
         """Say how far a job is; False when the job is no longer this owner's."""
         with self.tables.transaction() as transaction:
             changed = transaction.execute(
-                "UPDATE jobs_jobs SET done = ?, total = ?, message = ?"
-                " WHERE id = ? AND owner = ? AND state = 'in_progress'",
+                f"UPDATE jobs_jobs SET done = ?, total = ?, message = ? WHERE id = ? AND {_MINE}",  # noqa: S608
                 (done, total, message[:500], job.id, job.owner),
             )
             if changed == 1:
@@ -197,8 +255,7 @@ class JobTables:
         """Write down what happened; False when the job is no longer this owner's."""
         with self.tables.transaction() as transaction:
             mine = transaction.query(
-                "SELECT 1 AS mine FROM jobs_jobs"
-                " WHERE id = ? AND owner = ? AND state = 'in_progress'",
+                f"SELECT 1 AS mine FROM jobs_jobs WHERE id = ? AND {_MINE}",  # noqa: S608
                 (job.id, job.owner),
             )
             if mine:
@@ -219,9 +276,9 @@ class JobTables:
         """End a running job; False when it is no longer this owner's."""
         with self._durable.transaction() as transaction:
             changed = transaction.execute(
-                "UPDATE jobs_jobs SET state = ?, finished = ?, result = ?, error = ?, cost = ?,"
-                " done = COALESCE(?, done), owner = NULL, lease_until = NULL"
-                " WHERE id = ? AND owner = ? AND state = 'in_progress'",
+                "UPDATE jobs_jobs SET state = ?, finished = ?, result = ?, error = ?, cost = ?,"  # noqa: S608
+                " done = COALESCE(?, done), owner = NULL, lease_until = NULL, approval = NULL"
+                f" WHERE id = ? AND {_MINE}",
                 (
                     state,
                     now,
@@ -241,7 +298,8 @@ class JobTables:
     def recover(self, now: float, own: str = "") -> Sequence[str]:
         """Mark the jobs failed whose process has died or no longer renews its lease."""
         rows = self.tables.query(
-            f"SELECT {_COLUMNS} FROM jobs_jobs WHERE state = 'in_progress' AND owner <> ?",  # noqa: S608
+            f"SELECT {_COLUMNS} FROM jobs_jobs WHERE owner <> ?"  # noqa: S608
+            " AND state IN ('in_progress', 'waiting')",
             (own,),
         )
         lost = []
@@ -259,18 +317,18 @@ class JobTables:
         return lost
 
     def cancel(self, job: Job, now: float) -> str:
-        """End a pending job, or ask the owner of a running one to end it; the state it then has."""
+        """End a job that nobody has, or ask the owner of one to end it; the state it then has."""
         with self._durable.transaction() as transaction:
             if transaction.execute(
-                "UPDATE jobs_jobs SET state = 'cancelled', finished = ?"
-                " WHERE id = ? AND state = 'pending'",
+                "UPDATE jobs_jobs SET state = 'cancelled', finished = ?, approval = NULL"
+                " WHERE id = ? AND state IN ('pending', 'waiting') AND owner IS NULL",
                 (now, job.id),
             ):
                 _add_event(transaction, job.id, job.user_id, now, "cancelled", {})
                 return "cancelled"
             if transaction.execute(
                 "UPDATE jobs_jobs SET cancelling = 1"
-                " WHERE id = ? AND state = 'in_progress' AND cancelling = 0",
+                " WHERE id = ? AND state IN ('in_progress', 'waiting') AND cancelling = 0",
                 (job.id,),
             ):
                 _add_event(transaction, job.id, job.user_id, now, "cancelling", {})
@@ -280,7 +338,7 @@ class JobTables:
     def keep_result(self, job: Job, result: Any) -> None:
         """What a running job has so far, in case it does not come to its end."""
         self.tables.execute(
-            "UPDATE jobs_jobs SET result = ? WHERE id = ? AND owner = ? AND state = 'in_progress'",
+            f"UPDATE jobs_jobs SET result = ? WHERE id = ? AND {_MINE}",  # noqa: S608
             (_json(result), job.id, job.owner),
         )
 
@@ -304,7 +362,7 @@ class JobTables:
                 " AS closed FROM jobs_jobs WHERE id = ?",
                 (job.id, job.id, job.id),
             )
-            if rows[0]["state"] not in ("pending", "in_progress") or rows[0]["closed"]:
+            if rows[0]["state"] not in ("pending", "in_progress", "waiting") or rows[0]["closed"]:
                 return False
             transaction.execute(
                 "INSERT INTO jobs_prompts (job_id, number, user_id, content, done, taken)"

@@ -252,6 +252,20 @@ class Queue:
         )
         return _pending(rows[0]) if rows else None
 
+    def is_open(self, approval_id: str) -> bool:
+        """Whether a request can still be answered."""
+        found = self.get(approval_id)
+        return found is not None and found.state == "pending" and found.created > self._oldest()
+
+    def withdraw(self, approval_id: str) -> bool:
+        """Take back a request that nobody has answered; False when there is none."""
+        return (
+            self._tables.execute(
+                "DELETE FROM approvals_pending WHERE id = ? AND state = 'pending'", (approval_id,)
+            )
+            == 1
+        )
+
     def prune(self) -> int:
         """Delete requests that nobody can answer or use any more; how many."""
         oldest = self._oldest()

@@ -69,7 +69,7 @@ class ContainerDomain(ExecutionDomain):
         timeout = invocation.timeout.total_seconds()
         try:
             async with asyncio.timeout(timeout + LATE), self.session(invocation.context) as session:
-                env = invocation.context.extra_env
+                env = {**invocation.context.extra_env, **_credentials(invocation, session)}
                 others = self._others(invocation.context)
                 sandbox = ContainerSandbox(session, started + timeout, env, others)
                 output = await invocation.execute(sandbox)
@@ -242,6 +242,13 @@ class ContainerDomain(ExecutionDomain):
         self._sessions.clear()
         await asyncio.gather(*(session.close() for session in sessions))
 
+    def credential_problem(self, secret: str) -> str | None:
+        if self.config.network != "proxy":
+            return 'only network = "proxy" puts secrets into requests'
+        if secret not in {each.name for each in self.config.egress.secrets}:
+            return "[[plugin.container.egress.secrets]] does not name it"
+        return None
+
     async def lock_entries(self) -> Sequence[LockEntry]:
         digest = await self.engine.image_digest()
         return [LockEntry("image", self.config.image, digest)] if digest else []
@@ -258,6 +265,21 @@ class ContainerDomain(ExecutionDomain):
             "contained": "processes, files outside the workspace, network, devices, memory, time",
             "not_contained": "what commands do to the files of the workspace",
         }
+
+
+def _credentials(invocation: Invocation, session: Session) -> Mapping[str, str]:
+    """The stand-ins that the caller's job was given, by variable.
+
+    Raises:
+        SandboxError: There is nothing that would exchange them.
+        NotAuthorized: One is for a secret that commands may not use.
+    """
+    wanted = invocation.context.credentials
+    if not wanted:
+        return {}
+    if session.gate is None:
+        raise SandboxError("the call's credentials need [plugin.container] network = 'proxy'")
+    return session.gate.standins.of(wanted)
 
 
 def exit_of(context: JobContext) -> Exit:

@@ -42,6 +42,21 @@ class StandIns:
         """The variables that hold them."""
         return {secret.env: text for text, secret in self._by_text.items()}
 
+    def of(self, credentials: Mapping[str, str]) -> Mapping[str, str]:
+        """The stand-ins of some secrets, by the variables that a caller wants them in.
+
+        Raises:
+            NotAuthorized: A secret is not one that commands may use.
+        """
+        texts = {secret.name: text for text, secret in self._by_text.items()}
+        for secret in credentials.values():
+            if secret not in texts:
+                raise NotAuthorized(
+                    f"commands may not use the secret {secret!r}",
+                    hint="name it in [[plugin.container.egress.secrets]]",
+                )
+        return {env: texts[secret] for env, secret in credentials.items()}
+
     def replace(self, url: str, headers: Pairs, body: bytes | None) -> Outgoing:
         """Find the stand-ins of a request.
 

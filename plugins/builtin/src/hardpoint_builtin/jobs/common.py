@@ -45,8 +45,16 @@ def shown(job: Any) -> dict[str, Any]:
     }
     if job.total is not None or job.message:
         told["progress"] = {"done": job.done, "total": job.total, "message": job.message}
+    if job.project_dir is not None:
+        told["project_dir"] = job.project_dir
     if job.state == "completed":
         told["result"] = job.result
+    elif job.state == "waiting":
+        told["approval_id"] = job.approval
+        told["message"] = (
+            f"it goes on when {job.approval} is answered: `hardpoint approvals answer"
+            f" {job.approval}`"
+        )
     elif job.error is not None:
         told["error"] = dict(job.error)
     told["fallback_deliverable"] = _fallback(job)

@@ -10,7 +10,8 @@ from hardpoint_builtin.jobs.common import JOB_ID, JobTool, iso, shown
 LISTED: Final = 100
 _FILTERS: Final[dict[str, tuple[str, ...]]] = {
     "all": (),
-    "active": ("pending", "in_progress"),
+    "active": ("pending", "in_progress", "waiting"),
+    "waiting": ("waiting",),
     "completed": ("completed",),
     "failed": ("failed",),
     "cancelled": ("cancelled",),
@@ -43,7 +44,14 @@ class ListJobsTool(JobTool):
         counts = await jobs.counts(ctx.user_id)
         summary = {
             state: counts.get(state, 0)
-            for state in ("pending", "in_progress", "completed", "failed", "cancelled")
+            for state in (
+                "pending",
+                "in_progress",
+                "waiting",
+                "completed",
+                "failed",
+                "cancelled",
+            )
         }
         listed = [
             {
@@ -51,6 +59,7 @@ class ListJobsTool(JobTool):
                 "title": job.title,
                 "status": job.state,
                 "created_at": iso(job.created),
+                **({"approval_id": job.approval} if job.state == "waiting" else {}),
             }
             for job in found
         ]
@@ -65,7 +74,10 @@ class ListJobsTool(JobTool):
 
 class JobStatusTool(JobTool):
     name = "job_status"
-    description = "How far a background job is, and its result or error when it has ended."
+    description = (
+        "How far a background job is: its result or error when it has ended, and which approval it"
+        " waits for while it is `waiting`."
+    )
 
     def parameters_schema(self) -> dict[str, Any]:
         return {

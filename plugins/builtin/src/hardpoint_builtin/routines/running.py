@@ -103,8 +103,10 @@ async def _tool_message(
     call: Mapping[str, Any], allowed: set[str], context: JobContext
 ) -> dict[str, Any]:
     name = str(call["name"])
+    services: Any = context.services
     if name in allowed:
-        outcome = await context.services.run(name, call.get("arguments") or {})
+        # A model that is refused goes another way; the routine does not stand still for a rule.
+        outcome = await services.run(name, call.get("arguments") or {}, wait=False)
         text = outcome.to_model_text()
     else:
         text = f"Error: {name}: this routine may not call it"
