@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import shlex
 import ssl
 import textwrap
 from collections.abc import AsyncIterator
@@ -13,9 +14,9 @@ from typing import Any
 import attrs
 import pytest
 
-from hardpoint.errors import SandboxError
+from hardpoint.errors import NotAuthorized, SandboxError
 from hardpoint.net import PinnedClient, UrlGuard
-from hardpoint_container import ContainerDomain
+from hardpoint_container import ContainerDomain, ShellTool
 from hardpoint_container.config import EgressConfig, EgressRule, SandboxSecret
 from hardpoint_container.egress import Exit, server_name
 from hardpoint_container.egress_rules import proposals_file, read_proposals
@@ -253,6 +254,40 @@ async def test_secrets_are_put_in_outside_and_taken_out_of_answers(
     assert said.splitlines()[-1].startswith(MARK)
     assert "is not for 'other.example'" in said
     assert "cannot be replaced in a request body" in said
+
+
+async def test_a_job_has_a_credential_under_the_name_that_it_asks_for(
+    proxied: Any, world: World
+) -> None:
+    host = f"api.example:{world.port}"
+    kit = await proxied(
+        allow=(EgressRule(host),), secrets=(SandboxSecret("key", "API_KEY", (host,)),)
+    )
+    kit = attrs.evolve(kit, context=kit.context.holding({"MY_TOKEN": "key"}))
+    program = fetch(
+        f"get('https://{host}/', Authorization='Bearer ' + os.environ['MY_TOKEN'])",
+        "print(os.environ['MY_TOKEN'])",
+    )
+
+    said = (await kit.tool(ShellTool(), command=shlex.join(program)))["output"]
+
+    assert f"Bearer {VALUE}" in world.heads[0]
+    assert VALUE not in said
+    assert said.strip().splitlines()[-1].startswith(MARK)
+    assert kit.domain.credential_problem("key") is None
+    assert "does not name it" in kit.domain.credential_problem("other")
+    kit = attrs.evolve(kit, context=kit.context.holding({"MY_TOKEN": "other"}))
+    with pytest.raises(NotAuthorized, match="may not use the secret 'other'"):
+        await kit.tool(ShellTool(), command="true")
+
+
+async def test_without_the_gate_a_credential_is_an_error(make_kit: Any) -> None:
+    kit = await make_kit()
+    assert "proxy" in kit.domain.credential_problem("key")
+    kit = attrs.evolve(kit, context=kit.context.holding({"MY_TOKEN": "key"}))
+
+    with pytest.raises(SandboxError, match=r"need .*network = 'proxy'"):
+        await kit.tool(ShellTool(), command="true")
 
 
 async def test_the_value_is_nowhere_inside(proxied: Any, world: World) -> None:
