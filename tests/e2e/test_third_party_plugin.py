@@ -186,6 +186,61 @@ def test_a_plugins_whole_life(
     assert records(hardpoint) == {}
 
 
+@pytest.fixture
+def operator(tmp_path: Path) -> dict[str, str]:
+    """What makes a command without a terminal a person's."""
+    token = tmp_path / "home" / "config" / "operator-token"
+    token.parent.mkdir(parents=True)
+    token.write_text("let-me")
+    token.chmod(0o600)
+    return {"HARDPOINT_OPERATOR_TOKEN": "let-me"}
+
+
+def test_a_person_installs_a_plugin_and_sees_what_came(
+    hardpoint: Hardpoint, environment: Path, wheels: Path, operator: dict[str, str]
+) -> None:
+    (wheel,) = wheels.glob("acme_words-*.whl")
+    alone = ("--yes", "--no-index", "--no-deps")
+    try:
+        unasked = hardpoint("plugins", "install", str(wheel), "--no-index", **operator)
+        none = records(hardpoint)
+        done = hardpoint("plugins", "install", str(wheel), *alone, **operator)
+        again = hardpoint("plugins", "install", str(wheel), *alone, "--json", **operator)
+        called = hardpoint("call", "count_words", "text=a b c")
+    finally:
+        pip(environment, "uninstall", "acme-words")
+
+    assert (unasked.returncode, none) == (130, {})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "words: active, acme-words 1.2, tools: count_words\n"
+    assert json.loads(again.stdout) == []
+    assert called.stdout == "3\n"
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    ["--index-url=https://x.example", "-r", "words @ https://x.example/w.whl", "no/such.whl",
+     "git+https://x.example/w", "a b", ""],
+)  # fmt: skip
+def test_what_is_no_requirement_never_reaches_pip(
+    hardpoint: Hardpoint, operator: dict[str, str], requirement: str
+) -> None:
+    refused = hardpoint("plugins", "install", "--yes", "--", requirement, **operator)
+
+    assert refused.returncode != 0
+    assert "neither a requirement nor a file" in refused.stderr
+
+
+def test_nobody_but_a_person_installs_a_plugin(
+    hardpoint: Hardpoint, wheels: Path, operator: dict[str, str]
+) -> None:
+    (wheel,) = wheels.glob("acme_words-*.whl")
+    for more in ({}, {**operator, "HARDPOINT_INSIDE_CALL": "1"}):
+        refused = hardpoint("plugins", "install", "--yes", str(wheel), **more)
+        assert refused.returncode == 3
+    assert records(hardpoint) == {}
+
+
 def test_a_plugin_that_crashes_harms_nobody_else(
     hardpoint: Hardpoint, environment: Path, wheels: Path
 ) -> None:

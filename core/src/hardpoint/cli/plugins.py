@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import click
 
@@ -121,6 +122,42 @@ def enable(state: State, name: str, project: bool) -> None:
 def disable(state: State, name: str, project: bool) -> None:
     """Switch a plugin or a single tool off. A plugin that is off is never imported."""
     _switch(state, name, on=False, project=project)
+
+
+@plugins.command("install")
+@click.argument("requirement")
+@click.option("--yes", is_flag=True, help="Do not ask again.")
+@click.option("--no-index", is_flag=True, help="From files and folders alone.")
+@click.option("--no-deps", is_flag=True, help="Without what it depends on.")
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def install(
+    state: State, requirement: str, yes: bool, no_index: bool, no_deps: bool, as_json: bool
+) -> None:
+    """Install a plugin with pip: NAME, NAME==VERSION, a wheel or a project's folder.
+
+    A plugin is code that runs with all your rights. No tool call can do this.
+    """
+    from hardpoint.cli import plugin_install
+    from hardpoint.cli.operator import require_operator
+
+    require_operator("plugins install")
+    wanted = plugin_install.checked(requirement)
+    if not yes:
+        question = f"Install {wanted} into {sys.prefix}? It will run with all your rights"
+        click.confirm(question, abort=True, err=True)
+    before = plugin_install.records()
+    given = {"--no-index": no_index, "--no-deps": no_deps}
+    plugin_install.install(wanted, [option for option, on in given.items() if on])
+    changed = plugin_install.report(before, plugin_install.records())
+    if as_json:
+        say_json(changed)
+    else:
+        plugin_install.show(changed)
+    if state.load_config().plugins.lock is not None:
+        click.echo(
+            "a lock file is in force: look at `hardpoint verify`, then `hardpoint lock`", err=True
+        )
 
 
 def _switch(state: State, name: str, *, on: bool, project: bool) -> None:

@@ -177,7 +177,8 @@ def describe(
 def for_a_person(entry: CatalogueEntry) -> str:
     """How a person installs a plugin, which is trusted code."""
     pin = f"=={entry.version}" if entry.version else ""
-    return f"only a person installs a plugin: pip install {entry.extra['package']}{pin}"
+    package = f"{entry.extra['package']}{pin}"
+    return f"only a person installs a plugin: hardpoint plugins install {package}"
 
 
 def next_step(state: InstallState) -> str:
