@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -204,6 +206,14 @@ def test_an_allow_rule_for_a_wrapper_does_not_cover_what_it_runs(layer: str) -> 
     assert answer.verdict is None, line
 
 
+JUDGE = """
+import sys
+from hardpoint.subjects import judge_command
+for _ in range(200):
+    judge_command(bytes.fromhex(sys.argv[1]).decode())
+"""
+
+
 @settings(max_examples=400, deadline=None)
 @given(st.text(alphabet=" \t\n|&;()<>{}[]'\"`$\\#*?!=-~arm/:0x,", max_size=40))
 def test_any_text_gets_an_answer(line: str) -> None:
@@ -217,6 +227,21 @@ def test_any_text_gets_an_answer(line: str) -> None:
 @given(st.text(max_size=30))
 def test_any_characters_get_an_answer(line: str) -> None:
     assert judge_command(line).requirement in RANK
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "w\U000d6367\U00038f74&\U000d98c9\U00039590f\U00098e6f{\U0010eb15\\3\x15\U000960a1J\x08O",
+        "echo {\U0001f600,b}",
+        "\U0001f600() { :; }; \U0001f600",
+    ],
+)
+def test_characters_beyond_the_grammars_tables_crash_nothing(line: str) -> None:
+    # The grammar's own scanner reads memory that is not its own for such a line.
+    done = subprocess.run([sys.executable, "-c", JUDGE, line.encode().hex()], timeout=60)
+
+    assert done.returncode == 0
 
 
 @given(st.lists(st.text(alphabet="ab '\"$;|\\-", max_size=6), min_size=1, max_size=4))

@@ -11,12 +11,12 @@ import sys
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tree_sitter import Parser, Query
 
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 # Nothing here has a meaning to a shell beyond separating words.
 # Words that our reading takes for syntax, and the grammar sometimes for commands.
 _KEYWORDS: Final = frozenset({"}", "{", "then", "else", "elif", "fi", "do", "done", "esac", "time"})
@@ -57,14 +57,14 @@ def second_reading(
     for start, end in documents:
         blank = re.sub(r"[^\n]", " ", text[start:end])
         text = text[:start] + blank + text[end:]
-    source = text.encode("utf-8", "surrogatepass")
-    root = parser.parse(source).root_node
+    # Its scanner asks the C library about every character, which knows ASCII and crashes on others.
+    # To a shell they are all parts of words, as the full stop is.
+    root = parser.parse(_NOT_ASCII.sub(".", text).encode()).root_node
     if root.has_error:
         return "a second reader of the shell grammar finds a syntax error"
-    places = _char_places(text, source)
     stretches = sorted(inner)
     for node in QueryCursor(query).captures(root).get("name", ()):
-        at = node.start_byte if places is None else places[node.start_byte]
+        at = node.start_byte
         if text[at : at + 5].split("\n", 1)[0].split(" ", 1)[0].rstrip(";") in _KEYWORDS:
             continue
         if at not in starts and not _lies_in(at, stretches):
@@ -76,11 +76,3 @@ def _lies_in(at: int, stretches: Sequence[tuple[int, int]]) -> bool:
     """Whether a place lies in one of the stretches, which do not overlap."""
     index = bisect_right(stretches, (at, sys.maxsize)) - 1
     return index >= 0 and at < stretches[index][1]
-
-
-def _char_places(text: str, source: bytes) -> dict[int, int] | None:
-    """Character places by byte places; None when they are the same."""
-    if len(text) == len(source):
-        return None
-    sizes = (len(char.encode("utf-8", "surrogatepass")) for char in text)
-    return {at: index for index, at in enumerate(accumulate(sizes, initial=0))}
