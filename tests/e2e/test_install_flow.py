@@ -22,9 +22,11 @@ from hardpoint import JobContext, Runtime, hookimpl
 from hardpoint.config import Config
 from hardpoint.errors import (
     ApprovalRequired,
+    ExternalService,
     InvalidParameters,
     NotAuthorized,
     ToolDisabled,
+    ToolError,
     ToolNotFound,
 )
 from hardpoint.interfaces import (
@@ -79,6 +81,8 @@ class Shop:
     client: PinnedClient
     port: int = 0
     files: dict[str, bytes] = attrs.field(factory=dict)
+    moved: dict[str, str] = attrs.field(factory=dict)
+    """Where a path redirects to."""
     asked: list[str] = attrs.field(factory=list)
 
     @property
@@ -96,6 +100,8 @@ class Shop:
                 self.asked.append(path)
                 body = self.files.get(path)
                 status = "404 Not Found" if body is None else "200 OK"
+                if path in self.moved:
+                    status = f"302 Found\r\nlocation: {self.moved[path]}"
                 body = body or b""
                 writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n\r\n".encode())
                 writer.write(body)
@@ -330,6 +336,50 @@ async def test_content_with_another_hash_is_refused_and_nothing_is_kept(
         assert info["status"] == "available"
 
 
+@pytest.mark.parametrize("entry", [wasm_entry, server_entry])
+async def test_a_file_that_is_not_there_is_named_and_nothing_is_kept(
+    shop: Shop, entry: Call
+) -> None:
+    shop.list(entry(b"what was promised"))
+
+    async with opened(shop, Person()) as runtime:
+        name = (await find(runtime, ""))["results"][0]["name"]
+        with pytest.raises(ExternalService, match="404"):
+            await call(runtime, "tool_install", name=name)
+
+        assert (await call(runtime, "extension_info", name=name))["status"] == "available"
+
+
+@pytest.mark.parametrize("entry", [wasm_entry, server_entry])
+@pytest.mark.parametrize(
+    "elsewhere", ["https://10.0.0.1/x", "https://169.254.169.254/x", "http://plain.example/x"]
+)
+async def test_a_download_leads_to_no_inner_address(
+    shop: Shop, entry: Call, elsewhere: str
+) -> None:
+    listed = entry(b"what was promised")
+    shop.moved["/" + listed["source"]] = elsewhere
+    shop.list(listed)
+
+    async with opened(shop, Person()) as runtime:
+        name = (await find(runtime, ""))["results"][0]["name"]
+        with pytest.raises(ToolError) as refused:
+            await call(runtime, "tool_install", name=name)
+
+        assert refused.value.kind in ("not_authorized", "external_service")
+        assert (await call(runtime, "extension_info", name=name))["status"] == "available"
+
+
+async def test_a_catalogue_leads_to_no_inner_address(shop: Shop) -> None:
+    shop.moved["/catalogue.json"] = "https://169.254.169.254/catalogue.json"
+
+    async with opened(shop) as runtime:
+        found = await find(runtime, "")
+
+    assert found["results"] == []
+    assert "169.254.169.254" in str(found["problems"])
+
+
 async def test_a_server_whose_tools_differ_from_the_catalogue_is_quarantined(shop: Shop) -> None:
     data = wheel("Something else.")
     shop.files["/files/shouting-1.0-py3-none-any.whl"] = data
@@ -390,7 +440,7 @@ async def test_a_plugin_is_named_but_only_a_person_installs_it(shop: Shop) -> No
 
     async with opened(shop, person) as runtime:
         [result] = (await find(runtime, "acme"))["results"]
-        assert result["detail"].endswith("pip install acme-tools==1.2")
+        assert result["detail"].endswith("hardpoint plugins install acme-tools==1.2")
         with pytest.raises(NotAuthorized) as refused:
             await call(runtime, "tool_install", name="acme")
         assert "pip install acme-tools==1.2" in str(refused.value.hint)
