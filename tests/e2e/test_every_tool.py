@@ -132,3 +132,46 @@ def test_a_tool_is_called_from_the_command_line(
         assert expected <= told["result"].keys()
     elif expected is not None:
         assert told["result"] == expected
+
+
+def test_a_job_that_must_be_approved_waits_for_a_person_and_goes_on(tmp_path: Path) -> None:
+    token = tmp_path / "home" / "config" / "operator-token"
+    token.parent.mkdir(parents=True)
+    token.write_text("let-me")
+    token.chmod(0o600)
+    env = {
+        **os.environ,
+        "HARDPOINT_HOME": str(tmp_path / "home"),
+        "HARDPOINT_LOAD_PLUGINS": "builtin",
+        "HARDPOINT_OPERATOR_TOKEN": "let-me",
+    }
+
+    def hardpoint(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "hardpoint", *arguments],
+            capture_output=True, text=True, cwd=tmp_path, env=env, timeout=120,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == 0, done
+        return done.stdout
+
+    calls = '[{"tool": "tool_remove", "params": {"name": "x"}}, {"tool": "echo", "params": %s}]'
+    calls %= '{"message": "after"}'
+    options = (f"calls:={calls}", "keep_going=true")
+    hardpoint("call", "create_job", "title=Tidy", "description=d", *options)
+    hardpoint("jobs", "worker", "--drain")
+
+    (job,) = json.loads(hardpoint("jobs", "list", "--filter", "waiting", "--json"))
+    (request,) = json.loads(hardpoint("approvals", "list", "--json"))["pending"]
+    assert (request["tool"], request["id"]) == ("tool_remove", job["approval_id"])
+    assert request["request"]["origin"] == "job"
+    assert f"waits for {request['id']}" in hardpoint("jobs", "list")
+    assert f"hardpoint approvals answer {request['id']}" in hardpoint("jobs", "show", job["job_id"])
+
+    hardpoint("approvals", "answer", request["id"], "yes")
+    hardpoint("jobs", "worker", "--drain")
+
+    told = json.loads(hardpoint("jobs", "show", job["job_id"], "--json"))
+    assert told["result"][1]["result"] == "after"
+    assert told["result"][0]["error"]["kind"] == "invalid_parameters"  # there is no extension x
+    assert [event["event"] for event in told["events"]].count("waiting") == 1

@@ -443,7 +443,7 @@ async def test_a_plugin_is_named_but_only_a_person_installs_it(shop: Shop) -> No
         assert result["detail"].endswith("hardpoint plugins install acme-tools==1.2")
         with pytest.raises(NotAuthorized) as refused:
             await call(runtime, "tool_install", name="acme")
-        assert "pip install acme-tools==1.2" in str(refused.value.hint)
+        assert "hardpoint plugins install acme-tools==1.2" in str(refused.value.hint)
     assert person.asked == []
 
 
