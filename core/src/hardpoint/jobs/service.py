@@ -278,12 +278,13 @@ class Jobs:
             problems = {name: domain.credential_problem(secret) for name, domain in domains.items()}
             if not problems:
                 raise _wrong(
-                    "credentials", "a call in a sandbox",
+                    "credentials",
+                    "a call in a sandbox",
                     f"none of the job's calls runs where {env!r} could be set",
-                )  # fmt: skip
-            for name, problem in problems.items():
-                if problem is not None:
-                    raise NotAuthorized(f"the domain {name!r} cannot use {secret!r}: {problem}")
+                )
+            if None not in problems.values():
+                told = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
+                raise NotAuthorized(f"no call of the job can use {secret!r}: {told}")
 
     def _domains_of(self, job: Job) -> Mapping[str, ExecutionDomain]:
         """The domains, other than the orchestrator, that the job's calls run in."""
