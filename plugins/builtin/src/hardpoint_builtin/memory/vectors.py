@@ -36,7 +36,7 @@ KEPT_BYTES: Final = 1_000_000_000
 KEPT_CHANGES: Final = 512
 """Versions whose changes are kept; who has seen none of them reads everything again."""
 EXACT_NUMBERS: Final = 8_000_000
-"""A matrix of more numbers is not compared whole: that takes 4 ms, and 100,000 chunks 15 to 80."""
+"""A matrix of more numbers is not compared whole: these take 4 ms, 100,000 chunks 15 to 90."""
 RESCORED_AT_LEAST: Final = 2000
 RESCORED_PART: Final = 50
 _READ_AT_ONCE: Final = 500
