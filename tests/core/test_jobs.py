@@ -723,6 +723,27 @@ async def test_cancelling_stops_a_sleeping_tool(runtime):
     assert (await kinds(runtime, job))[-1] == "cancelled"
 
 
+async def test_a_job_is_cancelled_between_its_claim_and_its_first_step(monkeypatch):
+    async with make_runtime(tools=TOOLS) as runtime:
+        claim = runtime.jobs.claim
+        cancelled = []
+
+        async def interrupted(job_id=None):
+            job = await claim(job_id)
+            if job is not None:
+                cancelled.append(asyncio.create_task(runtime.jobs.cancel(job, 20)))
+                while not (await runtime.jobs.get(job.id, "ana")).cancelling:
+                    await asyncio.sleep(0.01)
+            return job
+
+        monkeypatch.setattr(runtime.jobs, "claim", interrupted)
+        job = await runtime.jobs.create(calls(("sleep", {})), ANA)
+        job = await runtime.jobs.wait(job, 20)
+        await cancelled[0]
+
+    assert job.state == "cancelled"
+
+
 async def test_a_cancelled_worker_really_stops(runtime):
     steps = []
 

@@ -41,6 +41,10 @@ class LocalExecutor(JobExecutor):
         self._awake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._parked = 0
+        self._claiming = False
+        self._begun: set[str] = set()
+        self._ending: set[str] = set()
+        """To be cancelled, and claimed or about to be: their tasks have not begun."""
         self.idle = asyncio.Event()
         """Set while nothing runs and nothing waits."""
 
@@ -64,16 +68,26 @@ class LocalExecutor(JobExecutor):
 
     def cancel(self, job_id: str) -> None:
         task = self._tasks.get(job_id)
-        if task is not None:
+        if task is not None and job_id in self._begun:
             task.cancel()
+        elif task is not None or self._claiming:
+            # A task that is cancelled before its first step would write nothing down.
+            self._ending.add(job_id)
 
     async def run_now(self, job_id: str) -> bool:
         """Run one job at once, beside the queue; False when it cannot be had."""
-        job = await self._jobs.claim(job_id)
+        job = await self._claim(job_id)
         if job is None:
             return False
         self._begin(job)
         return True
+
+    async def _claim(self, job_id: str | None = None) -> Job | None:
+        self._claiming = True
+        try:
+            return await self._jobs.claim(job_id)
+        finally:
+            self._claiming = False
 
     # the loop ----------------------------------------------------------------------------------
 
@@ -104,8 +118,9 @@ class LocalExecutor(JobExecutor):
 
     async def _fill(self) -> None:
         while len(self._tasks.keys() - self._jobs.standing_still) < self._concurrency:
-            job = await self._jobs.claim()
+            job = await self._claim()
             if job is None:
+                self._ending &= self._tasks.keys()  # those were not for here
                 if not self._tasks:
                     self.idle.set()
                 return
@@ -124,12 +139,18 @@ class LocalExecutor(JobExecutor):
 
     def _begin(self, job: Job) -> None:
         self.idle.clear()
-        task = asyncio.create_task(self._jobs.run_claimed(job), name=f"hardpoint-job-{job.id}")
+        task = asyncio.create_task(self._run(job), name=f"hardpoint-job-{job.id}")
         self._tasks[job.id] = task
         task.add_done_callback(lambda done: self._end(job.id, done))
 
+    async def _run(self, job: Job) -> None:
+        self._begun.add(job.id)
+        await self._jobs.run_claimed(job, cancelled=job.id in self._ending)
+
     def _end(self, job_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.pop(job_id, None)
+        self._begun.discard(job_id)
+        self._ending.discard(job_id)
         if not task.cancelled() and task.exception() is not None:
             logger.error("job %s could not be ended properly", job_id, exc_info=task.exception())
         self._awake.set()

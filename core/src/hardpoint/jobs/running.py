@@ -126,6 +126,10 @@ class Running:
         result = await worker.run(self._told(), self._worker_context())
         return "completed", await self._storable(result), None
 
+    async def end_cancelled(self) -> None:
+        """End a job that was cancelled before its first step."""
+        await self._finish("cancelled", None, None)
+
     async def _stopped(self) -> None:
         job = await self._run_sync(self.tables.get, self.job.id)
         if job is not None and job.cancelling:

@@ -481,8 +481,8 @@ class Jobs:
             )
         )
 
-    async def run_claimed(self, job: Job) -> None:
-        """Run a claimed job to its end."""
+    async def run_claimed(self, job: Job, *, cancelled: bool = False) -> None:
+        """Run a claimed job to its end; at once when it was cancelled meanwhile."""
         running = Running(
             self.core,
             self.tables,
@@ -492,7 +492,10 @@ class Jobs:
         )
         worker = None if job.worker is None else self.workers.get(job.worker)
         try:
-            await running.run(worker, self._settings.timeout)
+            if cancelled:
+                await running.end_cancelled()
+            else:
+                await running.run(worker, self._settings.timeout)
         finally:
             self.standing_still.discard(job.id)
             changed, self._changed = self._changed, asyncio.Event()
