@@ -430,3 +430,25 @@ async def test_a_configuration_that_cannot_be_used_changes_nothing(
         outcome = await rt.run("count_words", {"text": "a"}, hardpoint.JobContext("ana"))
 
     assert outcome.ok
+
+
+def test_a_plugin_of_the_host_program_may_be_named_as_one_to_load() -> None:
+    def own_length(text: str) -> int:
+        """Count."""
+        return len(text)
+
+    class Own:
+        HARDPOINT_API = 1
+
+        @hardpoint.hookimpl
+        def hardpoint_register_tools(self, registry: Any) -> None:
+            registry.register(hardpoint.tool(own_length))
+
+    config = Config(load_only=frozenset({"own"}))
+    runtime = hardpoint.Runtime(config, installed_plugins=True, plugins={"own": Own()})
+    assert runtime.registry.get("own_length") is not None
+
+    with pytest.raises(ConfigError, match="names 'owm'"):
+        hardpoint.Runtime(
+            Config(load_only=frozenset({"owm"})), installed_plugins=True, plugins={"own": Own()}
+        )

@@ -104,7 +104,7 @@ def build(parts: Parts) -> Core:
     registry = ToolRegistry(protect=True)
     plugins = PluginManager(config, registry)
     if parts.installed_plugins:
-        plugins.load()
+        plugins.load(given=parts.plugins.keys())
     for name, module in parts.plugins.items():
         plugins.add(name, module)
     telemetry = _telemetry(config, plugins)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final, Literal, Protocol
 
@@ -108,13 +108,18 @@ class PluginManager:
     # loading -----------------------------------------------------------------------------------
 
     def load(
-        self, entry_points: Sequence[Loadable] | None = None, *, strict: bool | None = None
+        self,
+        entry_points: Sequence[Loadable] | None = None,
+        *,
+        strict: bool | None = None,
+        given: Collection[str] = (),
     ) -> None:
         """Load every installed plugin that is not switched off, in the order of their names.
 
         Args:
             entry_points: What to load instead of what is installed.
             strict: Whether any failure stops the start; None: as configuration and variable say.
+            given: The plugins that the host program will add itself.
 
         Raises:
             ConfigError: A plugin is both required and switched off, or the configuration names a
@@ -128,7 +133,7 @@ class PluginManager:
             by_name.setdefault(entry_point.name, []).append(entry_point)
         for name in sorted(by_name):
             self._load_one(name, by_name[name])
-        self._check_requirements()
+        self._check_requirements(given)
         if strict is None:
             strict = self.config.plugins.strict or os.environ.get(STRICT_VARIABLE) == "1"
         if strict:
@@ -313,7 +318,7 @@ class PluginManager:
             if not name.startswith("_") and not caller.has_spec() and not caller.get_hookimpls():
                 delattr(self._pm.hook, name)
 
-    def _check_requirements(self) -> None:
+    def _check_requirements(self, given: Collection[str]) -> None:
         for name in sorted(self.config.plugins.required):
             source = self.config.sources.get("plugins.required")
             wanted_by = f"required by {source}" if source else "required by [plugins] required"
@@ -325,7 +330,7 @@ class PluginManager:
             if record.status != "active":
                 raise MissingPlugin(name, f"{record.status} ({record.reason}), {wanted_by}")
         for name in sorted(self.config.load_only or ()):
-            if name not in self.records:
+            if name not in self.records and name not in given:
                 raise ConfigError(
                     f"{LOAD_VARIABLE} names {name!r}, but no such plugin is installed",
                     hint=install_hint(name, self.records),
