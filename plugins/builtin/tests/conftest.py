@@ -227,7 +227,7 @@ def runtime_at(place: str) -> Callable[..., Runtime]:
             store=StoreConfig(**where),
             plugin={"builtin": options.pop("settings", {})},
             policy=options.pop("policy", PolicyConfig()),
-            load_only=frozenset({"builtin", "test"}),
+            load_only=frozenset({"builtin", *options.get("plugins", {})}),
         )
         return Runtime(config, installed_plugins=True, **options)
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from hardpoint import ApprovalRequirement, Config, Decision, JobContext, Runtime, hookimpl
@@ -229,7 +230,8 @@ async def test_a_broken_catalogue_is_said_and_hides_no_other(
     broken = tmp_path / "broken.json"
     broken.write_text("{")
     config = configured(broken, tmp_path / "none.json", catalogue)
-    async with Runtime(config, installed_plugins=True) as runtime:
+    alone = attrs.evolve(config, load_only=frozenset({"builtin"}))
+    async with Runtime(alone, installed_plugins=True) as runtime:
         found = await search_catalogues(runtime.services, "visa")
 
     assert [each["name"] for each in found["results"]] == ["visa"]
@@ -239,7 +241,8 @@ async def test_a_broken_catalogue_is_said_and_hides_no_other(
 async def test_a_kind_that_no_plugin_installs_says_which_one_would(
     catalogue: Path,
 ) -> None:
-    async with Runtime(configured(catalogue), installed_plugins=True, approver=yes) as runtime:
+    alone = attrs.evolve(configured(catalogue), load_only=frozenset({"builtin"}))
+    async with Runtime(alone, installed_plugins=True, approver=yes) as runtime:
         outcome = await runtime.run("tool_install", {"name": "visa"}, CONTEXT)
 
     assert outcome.error is not None
