@@ -173,3 +173,28 @@ async def test_what_was_cut_is_read_on_by_its_owner_only() -> None:
     assert outcome.truncated
     assert "line" in str(mine.result)
     assert not theirs.ok
+
+
+async def test_what_a_call_counts_inside_counts_for_its_own_user() -> None:
+    limit = hardpoint.ToolRateLimitConfig(1, 10)
+
+    async def body(context: JobContext) -> str:
+        return str(await context.services.count("use:http", limit, user_id="root"))
+
+    async with make_runtime(tools=[using(body)]) as rt:
+        outputs = [await rt.call("use", {}, make_context(user)) for user in ("ana", "eve", "ana")]
+
+    assert [output.result == "None" for output in outputs] == [True, True, False]
+
+
+async def test_a_limiter_that_fails_counts_nothing_and_says_so() -> None:
+    async def body(context: JobContext) -> str:
+        await context.services.count("x", SimpleNamespace())  # type: ignore[arg-type]
+        return "counted"
+
+    async with make_runtime(tools=[using(body)]) as rt:
+        await rt.run("use", {}, ANA)
+        outcome = await rt.run("use", {}, ANA)
+
+    assert outcome.error is not None
+    assert "cannot be counted" in outcome.error.message

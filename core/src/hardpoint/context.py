@@ -131,6 +131,14 @@ class Services(Protocol):
     ) -> AbstractAsyncContextManager[Any]:
         """A pinned, guarded HTTP client that injects bound secrets at the last moment."""
 
+    async def count(self, name: str, limit: Any, *, user_id: str = ...) -> timedelta | None:
+        """Count one use of `name` by the caller where calls are counted; the wait when it is full.
+
+        For what a call does inside, such as the requests of one tool: the count holds across
+        processes when that of the calls does.
+        """
+        ...
+
     def extensions(self, kind: str) -> Mapping[str, Any]:
         """What plugins registered under one kind, by name."""
 

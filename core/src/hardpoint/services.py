@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from hardpoint._core import Core
 from hardpoint.calls import CallOutcome, ToolCall
 from hardpoint.context import JobContext
-from hardpoint.errors import HardpointError, NotAuthorized
+from hardpoint.errors import HardpointError, NotAuthorized, RateLimited, ToolError
+from hardpoint.interfaces.limits import LimitRequest
+from hardpoint.limits import ToolRateLimitConfig
 from hardpoint.parts import ToolOutput
 
 if TYPE_CHECKING:
     from hardpoint.net import Binding, HttpRequest, PinnedClient
+
+logger = logging.getLogger(__name__)
 
 RunRoot = Callable[[Core, ToolCall, JobContext], Awaitable[CallOutcome]]
 RunNested = Callable[[str, Mapping[str, Any]], Awaitable[CallOutcome]]
@@ -103,6 +109,28 @@ class CoreServices:
 
     def extensions(self, kind: str) -> Mapping[str, Any]:
         return self._core.plugins.extension(kind)
+
+    async def count(
+        self, name: str, limit: ToolRateLimitConfig, *, user_id: str
+    ) -> timedelta | None:
+        """Count one use of something that is not a whole call, where calls are counted.
+
+        Args:
+            name: What is counted; `TOOL:WHAT` keeps it apart from the calls of a tool.
+
+        Returns:
+            None when it was counted, else the time until it would fit.
+
+        Raises:
+            ToolError: The limiter cannot count, so it must not happen.
+        """
+        try:
+            return await self._core.limiter.acquire([LimitRequest(user_id, name, limit)])
+        except ToolError:
+            raise
+        except Exception as error:  # a backend is foreign code
+            logger.exception("the rate limiter failed for %s", name)
+            raise RateLimited(None, f"the limit of {name!r} cannot be counted: {error}") from error
 
     def http(
         self, bindings: Sequence[Binding] = (), *, user_id: str | None = None, **options: Any
@@ -200,6 +228,12 @@ class CallServices:
     def http(self, bindings: Sequence[Binding] = (), **options: Any) -> PinnedClient:
         options["user_id"] = self._caller.user_id
         return self._services.http(bindings, **options)
+
+    async def count(
+        self, name: str, limit: ToolRateLimitConfig, *, user_id: str | None = None
+    ) -> timedelta | None:
+        """Count one use for the caller, whatever user is named."""
+        return await self._services.count(name, limit, user_id=self._caller.user_id)
 
     async def run(
         self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None

@@ -43,6 +43,27 @@ async def test_two_runtimes_share_a_limit(server: Any) -> None:
     assert outcomes[2].error.retry_after is not None
 
 
+async def test_what_a_call_counts_inside_is_shared_too(server: Any) -> None:
+    """As the requests of one tool: `services.count` uses the backend of the calls."""
+    limit = hardpoint.ToolRateLimitConfig(2, 2)
+
+    @hardpoint.tool
+    async def ask(context: hardpoint.JobContext) -> str:
+        """Count one request."""
+        return str(await context.services.count("ask:http", limit) is None)
+
+    answers = []
+    async with runtime(server.config) as one, runtime(server.config) as other:
+        for rt in (one, other):
+            rt.registry.register(ask)
+        for rt in (one, other, one):
+            answers.append((await rt.call("ask", {}, make_context("ana"))).result)
+        eve = await other.call("ask", {}, make_context("eve"))
+
+    assert answers == ["True", "True", "False"]
+    assert eve.result == "True"
+
+
 async def test_without_its_server_a_call_is_denied_and_does_not_run(own_server: Any) -> None:
     own_server.start()
     async with runtime(own_server.config) as rt:

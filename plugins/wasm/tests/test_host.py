@@ -44,7 +44,7 @@ def ask(services: Services) -> Callable[..., Awaitable[Any]]:
 def make_host(services: Services, capabilities: Any = CAPABILITIES, **limits: Any) -> Host:
     context = JobContext(user_id="ana").bound(CallHandle("call-1", services))
     granted = Capabilities.from_json(capabilities)
-    host = Host("guest", granted, context, hardpoint.RateLimiter())
+    host = Host("guest", granted, context)
     loop = asyncio.get_running_loop()
     host.execution = Execution(attrs.evolve(Limits(timeout=5), **limits), host, loop=loop)
     return host
@@ -260,13 +260,21 @@ async def test_the_rate_limit_of_a_capability_holds_across_executions(
 ) -> None:
     capabilities = json.loads(json.dumps(CAPABILITIES))
     capabilities["http"]["rate_limit"] = {"requests_per_minute": 2}
-    limiter, answers = hardpoint.RateLimiter(), []
+    answers = []
     for _ in range(3):
         host = make_host(services, capabilities)
-        host._limiter = limiter
         answers.append(await get(ask, "https://api.example.com/v1/x", host=host))
 
     assert [getattr(answer, "code", "ok") for answer in answers] == ["ok", "ok", "rate_limited"]
+
+
+async def test_what_cannot_be_counted_is_not_sent(ask: Any, services: Any) -> None:
+    services.limiter = None
+
+    answer = await get(ask, "https://api.example.com/v1/x")
+
+    assert (answer.kind, answer.code) == ("network-denied", "rate_limited")
+    assert services.requests == []
 
 
 # the workspace ---------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from hardpoint import (
     ToolTimeout,
     WasmToolRegistration,
 )
+from hardpoint.config import LimitsConfig
 from hardpoint.net import PinnedClient
 from hardpoint_wasm import plugin
 from hardpoint_wasm.describe import Interface
@@ -104,6 +105,30 @@ async def test_a_tool_never_widens_the_rights_of_its_caller(load: Any) -> None:
 
     assert "denied" in str(outcome.result).lower()
     assert '"sum":3' not in str(outcome.result)
+
+
+@pytest.mark.parametrize(("capability", "each_call"), [("http", 2), ("tool_invoke", 1)])
+async def test_the_limits_of_capabilities_hold_across_processes(
+    load: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capability: str,
+    each_call: int,
+) -> None:
+    monkeypatch.setenv("HARDPOINT_SECRET_API_KEY", SECRET)
+    monkeypatch.setenv("HARDPOINT_DATA_DIR", str(tmp_path / "data"))
+    asked = json.loads(json.dumps(CAPABILITIES))
+    asked[capability]["rate_limit"] = {"requests_per_minute": each_call}
+    config = Config(limits=LimitsConfig(backend="sqlite"))
+    said = []
+    for _ in range(2):
+        tool = await load(wat.tour(), asked)
+        # Each runtime has a connection of its own, as another process has.
+        async with Runtime(config, in_memory=False, tools=[add], http_client=client([])) as rt:
+            rt.registry.register(tool)
+            said.append(str((await rt.run("guest", {}, ANA)).result))
+
+    assert [f"the {capability} limit" in each for each in said] == [False, True]
 
 
 BOMB_TEXT = wat.Text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import attrs
@@ -92,6 +93,7 @@ class Services:
         self.leaks = Leaks(SECRET)
         self.workspace = Workspace(**{"notes/a.txt": "hello notes", "private/b.txt": "no"})
         self.clock = Clock()
+        self.limiter: hardpoint.RateLimiter | None = hardpoint.RateLimiter()
         self.requests: list[Any] = []
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
         self.answer = answer
@@ -108,6 +110,11 @@ class Services:
 
         client = PinnedClient(resolver=Resolver(), transport=httpx2.MockTransport(handle))
         return client.bound(bindings, self.secrets.reveal)
+
+    async def count(self, name: str, limit: hardpoint.ToolRateLimitConfig) -> timedelta | None:
+        if self.limiter is None:
+            raise hardpoint.RateLimited(None, "nothing can be counted")
+        return self.limiter.check_and_increment("ana", name, limit)
 
     async def call(
         self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None

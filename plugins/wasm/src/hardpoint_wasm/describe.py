@@ -85,7 +85,7 @@ async def _ask(module: Module, name: str) -> tuple[str, Mapping[str, Any] | None
     from hardpoint_wasm.world import Describe
 
     limits = attrs.evolve(module.limits, timeout=min(TIMEOUT, module.limits.timeout))
-    host = Host(name, Capabilities(), JobContext(user_id="install"), None)
+    host = Host(name, Capabilities(), JobContext(user_id="install"))
     host.execution = Execution(limits, host, loop=asyncio.get_running_loop())
     said, text = await module.run(host.execution, Describe(), name)
     if len(text) > MAX_PARAMETERS:

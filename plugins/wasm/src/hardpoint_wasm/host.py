@@ -45,16 +45,13 @@ class LogLine:
 class Host:
     """The host functions of one execution."""
 
-    def __init__(
-        self, tool: str, capabilities: Capabilities, context: JobContext, limiter: Any
-    ) -> None:
+    def __init__(self, tool: str, capabilities: Capabilities, context: JobContext) -> None:
         self.tool = tool
         self.capabilities = capabilities
         self.context = context
         self.logs: list[LogLine] = []
         self.logs_dropped = 0
         self.execution: Execution
-        self._limiter = limiter
         self._requests = 0
         self._invocations = 0
 
@@ -193,15 +190,20 @@ class Host:
     def _rate_limited(self, what: str, limit: RateLimit) -> Failure | None:
         from hardpoint import ToolRateLimitConfig
 
+        services = self.services
+        assert services is not None, "without a runtime nothing is counted, since nothing is done"
         config = ToolRateLimitConfig(limit.requests_per_minute, limit.requests_per_hour)
-        key = f"{self.tool}:{what}"
-        wait = self._limiter.check_and_increment(self.context.user_id, key, config)
+        kind = "network-denied" if what == "http" else "client"
+        try:
+            wait = self.wait(services.count(f"{self.tool}:{what}", config))
+        except ToolError as error:  # what cannot be counted does not happen
+            return Failure(error.message, kind, "rate_limited")
         if wait is None:
             return None
         seconds = wait.total_seconds()
         return Failure(
             f"the {what} limit of this tool is reached; try again in {seconds:.0f} s",
-            "network-denied" if what == "http" else "client",
+            kind,
             "rate_limited",
         )
 

@@ -1,8 +1,7 @@
-"""What all WebAssembly tools of a process share: the code cache, limits and rate limits."""
+"""What all WebAssembly tools of a process share: the code cache and the limits."""
 
 from __future__ import annotations
 
-import functools
 import threading
 from pathlib import Path
 from typing import Any, Literal
@@ -73,13 +72,6 @@ class WasmRuntime:
                 module = Module.open(wasm, self.cache, limits, concurrency=self.concurrency)
             self._modules[key] = module
             return module
-
-    @functools.cached_property
-    def limiter(self) -> Any:
-        """Counts the rate-limited capabilities of all tools."""
-        from hardpoint import RateLimiter
-
-        return RateLimiter()
 
     def close(self) -> None:
         """Stop every guest and let go of all code."""

@@ -172,7 +172,7 @@ class WasmTool(Tool):
 
         module = await self.module()
         started = time.perf_counter()
-        host = Host(self.name, self.capabilities, ctx, (self._runtime or default_runtime()).limiter)
+        host = Host(self.name, self.capabilities, ctx)
         execution = Execution(
             module.limits, host, loop=asyncio.get_running_loop(), deadline=_deadline(ctx)
         )
