@@ -60,7 +60,12 @@ FULL: dict[str, Any] = {
     "secrets": {"allowed_names": ["example_*", "one"]},
     "tool_invoke": {"aliases": {"search": "web_search"}, "rate_limit": {"requests_per_hour": 5}},
     "workspace": {"allowed_prefixes": ["notes/", "daily"]},
-    "webhook": {"secret_header": "X-Hook", "hmac_prefix": "sha256="},
+    "webhook": {
+        "secret_header": "X-Hook",
+        "secret_name": "hook",
+        "hmac_secret_name": "hook_key",
+        "hmac_prefix": "sha256=",
+    },
     "auth": {
         "secret_name": "example_token",
         "display_name": "Example",

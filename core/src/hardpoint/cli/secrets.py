@@ -16,7 +16,8 @@ from hardpoint.errors import HardpointError
 from hardpoint.interfaces.secrets import SYSTEM
 
 
-def _owner(user: str | None, system: bool) -> str:
+def owner_of(user: str | None, system: bool) -> str:
+    """Whose secrets the options mean."""
     if system and user:
         raise click.UsageError("--user and --system exclude each other")
     if user == SYSTEM:
@@ -41,7 +42,7 @@ def secrets() -> None:
 def set_secret(state: State, name: str, user: str | None, system: bool) -> None:
     """Keep a secret; the value is asked for, or read from stdin."""
     require_operator("secrets set")
-    owner = _owner(user, system)
+    owner = owner_of(user, system)
     if sys.stdin.isatty():
         value = getpass.getpass(f"value of {name}: ")
     else:
@@ -58,7 +59,7 @@ def set_secret(state: State, name: str, user: str | None, system: bool) -> None:
 def list_secrets(state: State, user: str | None, system: bool, as_json: bool) -> None:
     """The names, each with the store that gives it."""
     require_operator("secrets list")
-    owner = _owner(user, system)
+    owner = owner_of(user, system)
     store = state.runtime(installed_plugins=True).services.secrets
     found = asyncio.run(store.providers(owner))
     if as_json:
@@ -74,7 +75,7 @@ def list_secrets(state: State, user: str | None, system: bool, as_json: bool) ->
 def delete(state: State, name: str, user: str | None, system: bool) -> None:
     """Remove a secret."""
     require_operator("secrets delete")
-    owner = _owner(user, system)
+    owner = owner_of(user, system)
     store = state.runtime(installed_plugins=True).services.secrets
     if not asyncio.run(store.delete(owner, name)):
         raise HardpointError(

@@ -102,6 +102,12 @@ class State:
 
         require_operator(what)
 
+    def secret_owner(self, user: str | None, system: bool) -> str:
+        """Whose secrets `--user` and `--system` mean: for commands of plugins."""
+        from hardpoint.cli.secrets import owner_of
+
+        return owner_of(user, system)
+
     def plugin_commands(self) -> Mapping[str, CommandRef]:
         """The commands that plugins add; none with a broken configuration, reported elsewhere."""
         if self._commands is None:

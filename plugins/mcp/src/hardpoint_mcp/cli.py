@@ -538,6 +538,7 @@ def auth(state: Any, name: str, device: bool, no_browser: bool) -> None:
     state.require_operator("mcp auth")
 
     async def work() -> None:
+        from hardpoint.net.login import open_browser, stdin_lines
         from hardpoint_mcp import login
 
         async with _runtime(state) as runtime:
@@ -553,13 +554,13 @@ def auth(state: Any, name: str, device: bool, no_browser: bool) -> None:
                 value: str = await runtime.services.secrets.reveal(named, "system", f"login {name}")
                 return value
 
-            async with login.stdin_lines() as ask:
+            async with stdin_lines() as ask:
                 await login.by_browser(
                     name,
                     config,
                     store,
                     say=_say,
-                    open_browser=None if no_browser else _open_browser,
+                    open_browser=None if no_browser else open_browser,
                     ask=ask if sys.stdin.isatty() else None,
                     secrets=secret,
                 )
@@ -587,13 +588,3 @@ def _login_store(runtime: Any, name: str) -> Any:
     from hardpoint_mcp.logins import login_store
 
     return login_store(name, runtime.services, folder("data") / "mcp")
-
-
-def _open_browser(url: str) -> bool:
-    import os
-    import webbrowser
-
-    headless = sys.platform.startswith("linux") and not (
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    )
-    return False if headless else webbrowser.open(url)

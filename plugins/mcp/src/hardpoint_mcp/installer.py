@@ -15,8 +15,8 @@ import attrs
 from hardpoint import JobContext
 from hardpoint.errors import ExecutionFailed, HardpointError, NotAuthorized
 from hardpoint.interfaces import CatalogueEntry, Installer, InstallState, LockEntry
+from hardpoint.net.login import Handovers, Show
 from hardpoint_mcp.catalogue import fingerprint, tools_hash
-from hardpoint_mcp.handover import Handovers
 from hardpoint_mcp.installed import InstalledServer
 from hardpoint_mcp.servers import Servers
 from hardpoint_mcp.toolset import McpToolset
@@ -78,7 +78,16 @@ class McpInstaller(Installer):
         config = self.servers.config.servers[name]
         if state.status != "needs_auth" or config.url is None:
             return state
-        address = await self._handovers.begin(name, config, *self.servers.login(name))
+        store, secrets = self.servers.login(name)
+
+        async def login(show: Show) -> None:
+            from hardpoint_mcp.login import by_browser
+
+            await by_browser(
+                name, config, store, say=lambda line: None, open_browser=show, secrets=secrets
+            )
+
+        address = await self._handovers.begin(name, login)
         return attrs.evolve(
             state,
             auth_url=address,

@@ -3,88 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import html
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
-import attrs
 import httpx2
 
 from hardpoint.errors import ExternalService, NotAuthorized
+from hardpoint.net.login import PATIENCE, Ask, Callback, Say, Show, wait_for_answer
 from hardpoint_mcp.config import OAuthConfig, ServerConfig
 from hardpoint_mcp.http_client import make_client
 from hardpoint_mcp.oauth import Login, LoginAuth, LoginStore, Registration
 from hardpoint_mcp.wire.errors import plain
 
-_PATIENCE: Final = 300.0
 _DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 
 SecretReader = Callable[[str], Awaitable[str]]
-Say = Callable[[str], None]
-Ask = Callable[[str], Awaitable[str]]
-
-
-# the way back from the browser -----------------------------------------------------------------
-
-
-@attrs.define(eq=False)
-class Callback:
-    """A listener on loopback for the one request that the browser comes back with."""
-
-    port: int = 0
-    _server: asyncio.Server | None = None
-    _answer: asyncio.Future[dict[str, str]] | None = None
-
-    @property
-    def uri(self) -> str:
-        return f"http://127.0.0.1:{self.port}/callback"
-
-    async def __aenter__(self) -> Callback:
-        self._answer = asyncio.get_running_loop().create_future()
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=65536)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *exc_info: Any) -> None:
-        assert self._server is not None
-        self._server.close()
-        await self._server.wait_closed()
-
-    async def wait(self) -> dict[str, str]:
-        """What the browser brought."""
-        assert self._answer is not None
-        return await self._answer
-
-    def give(self, address: str) -> bool:
-        """Take an address that a person copied; whether it is one."""
-        query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
-        if not {"code", "error"} & query.keys():
-            return False
-        assert self._answer is not None
-        if not self._answer.done():
-            self._answer.set_result(query)
-        return True
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, TimeoutError):
-            async with asyncio.timeout(10):
-                line = (await reader.readline()).decode("latin-1").split(" ")
-                while (await reader.readline()).strip():
-                    pass
-            known = len(line) > 1 and urlsplit(line[1]).path == "/callback" and self.give(line[1])
-            text = "You are logged in and may close this page." if known else "Nothing is here."
-            body = f"<!doctype html><title>Hardpoint</title><p>{html.escape(text)}</p>".encode()
-            status = "200 OK" if known else "404 Not Found"
-            writer.write(
-                f"HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\n"
-                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode()
-                + body
-            )
-            await writer.drain()
-        writer.close()
 
 
 async def by_browser(
@@ -93,7 +28,7 @@ async def by_browser(
     store: LoginStore,
     *,
     say: Say,
-    open_browser: Callable[[str], bool] | None = None,
+    open_browser: Show | None = None,
     ask: Ask | None = None,
     secrets: SecretReader | None = None,
 ) -> Login:
@@ -116,7 +51,7 @@ async def by_browser(
             say(f"Log in at {host}:\n{url}")
             if open_browser is None or not open_browser(url):
                 say("Open this address in a browser.")
-            came = await _first(callback, ask, say)
+            came = await wait_for_answer(callback, say, ask)
             if "code" not in came:
                 reason = came.get("error_description") or came.get("error", "no reason given")
                 raise NotAuthorized(f"{host} refused the login: {plain(reason)}")
@@ -136,26 +71,6 @@ async def by_browser(
     if login is None:
         raise ExternalService(f"{name} asks for no login")
     return login
-
-
-async def _first(callback: Callback, ask: Ask | None, say: Say) -> dict[str, str]:
-    """The browser's answer, or one that is pasted, whichever is first."""
-    waiting = asyncio.ensure_future(callback.wait())
-    pasting = None if ask is None else asyncio.ensure_future(_pasted(callback, ask, say))
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            return await waiting
-    except TimeoutError:
-        raise ExternalService(f"nobody logged in within {_PATIENCE:g} s") from None
-    finally:
-        waiting.cancel()
-        if pasting is not None:
-            pasting.cancel()
-
-
-async def _pasted(callback: Callback, ask: Ask, say: Say) -> None:
-    while not callback.give((await ask("Or paste the address that it ended at: ")).strip()):
-        say("That is not it: the address holds code= or error=.")
 
 
 async def _knock(config: ServerConfig, auth: httpx2.Auth) -> None:
@@ -232,7 +147,7 @@ async def _poll(
     sleep: Callable[[float], Awaitable[None]],
 ) -> dict[str, Any]:
     interval = float(given.get("interval") or 5)
-    left = float(given.get("expires_in") or _PATIENCE)
+    left = float(given.get("expires_in") or PATIENCE)
     form = {
         "grant_type": _DEVICE_GRANT,
         "device_code": str(given.get("device_code")),
@@ -338,27 +253,3 @@ def _json(response: httpx2.Response) -> dict[str, Any]:
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
-
-
-@contextlib.asynccontextmanager
-async def stdin_lines() -> AsyncIterator[Ask]:
-    """Lines that a person types, read on a daemon thread: one that waits never holds up the end."""
-    import threading
-
-    loop = asyncio.get_running_loop()
-
-    async def ask(prompt: str) -> str:
-        answer: asyncio.Future[str] = loop.create_future()
-
-        def give(line: str) -> None:
-            if not answer.done():
-                answer.set_result(line)
-
-        def read() -> None:
-            with contextlib.suppress(EOFError, OSError, RuntimeError):
-                loop.call_soon_threadsafe(give, input(prompt))
-
-        threading.Thread(target=read, daemon=True).start()
-        return await answer
-
-    yield ask

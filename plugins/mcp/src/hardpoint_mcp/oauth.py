@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 import httpx2
 
+from hardpoint.net.oauth import exclusive
 from hardpoint_mcp.config import OAuthConfig
 from hardpoint_mcp.wire.errors import AuthRequired, plain
 
@@ -148,23 +148,8 @@ class SecretLogins:
         for part in ("access_token", "refresh_token", "login"):
             await self._set(part, None)
 
-    @contextlib.asynccontextmanager
-    async def exclusive(self) -> AsyncIterator[None]:
-        import fcntl
-
-        async with self._lock:
-            self._lock_file.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                while True:
-                    try:
-                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        break
-                    except BlockingIOError:
-                        await asyncio.sleep(0.05)
-                yield
-            finally:
-                os.close(descriptor)
+    def exclusive(self) -> contextlib.AbstractAsyncContextManager[None]:
+        return exclusive(self._lock_file, self._lock)
 
     async def _about(self) -> dict[str, Any]:
         text = await self._get("login")

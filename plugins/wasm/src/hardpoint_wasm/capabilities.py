@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
+from hardpoint_wasm.auth import Auth
 from hardpoint_wasm.limits import MIB
+from hardpoint_wasm.webhook import WEBHOOK, Webhook
 
 if TYPE_CHECKING:
     from hardpoint.net import AllowList, Binding, Location
@@ -179,8 +181,8 @@ class Capabilities:
     secrets: Secrets | None = None
     tool_invoke: ToolInvoke | None = None
     workspace: WorkspaceRead | None = None
-    webhook: Mapping[str, str] | None = None
-    auth: Mapping[str, Any] | None = None
+    webhook: Webhook | None = None
+    auth: Auth | None = None
     setup: Setup | None = None
     warnings: tuple[str, ...] = ()
     """What a careful reader should know; shown when the tool is added."""
@@ -208,6 +210,10 @@ class Capabilities:
             names += [_secret(name) for name in self.secrets.allowed_names]
         if self.tool_invoke:
             names += [f"tool:{alias}" for alias in self.tool_invoke.aliases]
+        if self.auth:
+            names += self.auth.permissions
+        if self.webhook:
+            names.append(WEBHOOK)
         if self.workspace:
             names += [f"workspace:{p}" for p in self.workspace.allowed_prefixes] or ["workspace:"]
         return tuple(dict.fromkeys(names))
@@ -232,6 +238,10 @@ class Capabilities:
         if self.tool_invoke:
             aliases = {a: t for a, t in self.tool_invoke.aliases.items() if f"tool:{a}" in granted}
             kept = attrs.evolve(kept, tool_invoke=attrs.evolve(self.tool_invoke, aliases=aliases))
+        if self.auth:
+            kept = attrs.evolve(kept, auth=self.auth.only(granted))
+        if self.webhook and WEBHOOK not in granted:
+            kept = attrs.evolve(kept, webhook=None)
         if self.workspace:
             prefixes = self.workspace.allowed_prefixes
             left = tuple(p for p in prefixes if f"workspace:{p}" in granted)

@@ -123,7 +123,8 @@ def _converter() -> Callable[[Any, type[Any]], Any]:
 
 
 def _problems(asked: Capabilities) -> list[str]:
-    problems: list[str] = []
+    problems = list(asked.auth.problems) if asked.auth else []
+    problems += asked.webhook.problems if asked.webhook else ()
     if asked.http:
         problems += asked.http.allow_list().problems
         for credential in asked.http.credentials.values():
@@ -174,8 +175,8 @@ def _lint(asked: Capabilities) -> list[str]:
         warnings.append(f"description is cut to {MAX_DESCRIPTION} characters")
     if asked.workspace and not asked.workspace.allowed_prefixes:
         warnings.append("workspace asks for every document: allowed_prefixes is empty")
-    if asked.webhook is not None:
-        warnings.append("webhook has no use here: hardpoint receives no webhooks for tools")
+    if asked.webhook is not None and not asked.webhook.secrets:
+        warnings.append("webhook names no secret, so every request to it is refused")
     return warnings + _lint_setup(asked)
 
 
@@ -189,8 +190,8 @@ def _lint_setup(asked: Capabilities) -> list[str]:
         for secret in wanted
         if len(secret.prompt) < 30
     ]
-    if asked.auth is not None and not asked.auth.get("oauth"):
-        missing = [key for key in ("setup_url", "instructions") if not asked.auth.get(key)]
+    if asked.auth is not None and asked.auth.oauth is None:
+        missing = [key for key in ("setup_url", "instructions") if not getattr(asked.auth, key)]
         if missing:
             warnings.append(f"auth by hand without {' and '.join(missing)}")
     return warnings

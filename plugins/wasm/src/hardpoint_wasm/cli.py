@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-import hardpoint
 from hardpoint.errors import HardpointError
-from hardpoint_wasm.settings import WasmConfig
+from hardpoint_wasm.cli_auth import auth, logout
+from hardpoint_wasm.settings import config_of
 from hardpoint_wasm.store import Record, Store
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def add(
     from hardpoint_wasm import sources
     from hardpoint_wasm.install import granted, inspect, make_runtime, make_store
 
-    config = _config(state)
+    config = config_of(state)
     runtime = make_runtime(config)
     store = make_store(config)
     try:
@@ -95,7 +95,7 @@ def info(state: Any, name: str, as_json: bool) -> None:
     """Everything about one tool: digest, source, permissions, limits, arguments."""
     store = _store(state)
     record = store.checked(store.get(name))
-    limits = _config(state).limits(name)
+    limits = config_of(state).limits(name)
     if as_json:
         about = _as_json(record) | {"limits": attrs.asdict(limits)}
         click.echo(json.dumps(about, indent=2))
@@ -167,7 +167,7 @@ def run(state: Any, source: str, params: str, tool: str | None, as_json: bool) -
         raise click.UsageError(f"PARAMS is not JSON: {error}") from error
     if not isinstance(arguments, dict):
         raise click.UsageError("PARAMS must be a JSON object")
-    output = _run(run_once(source, arguments, _config(state), tool=tool))
+    output = _run(run_once(source, arguments, config_of(state), tool=tool))
     if as_json or not isinstance(output.result, str):
         click.echo(json.dumps(output.result, ensure_ascii=False))
     else:
@@ -207,7 +207,7 @@ def test(state: Any, folder: str) -> int:
     """Run the examples of a tool's tests.json against a host that answers from that file."""
     from hardpoint_wasm.authoring import check
 
-    results = _run(check(folder, _config(state)))
+    results = _run(check(folder, config_of(state)))
     for result in results:
         click.echo(f"{'ok    ' if result.passed else 'FAILED'} {result.name}")
         if not result.passed:
@@ -225,6 +225,10 @@ def schema() -> None:
     click.echo(json.dumps(load_schema(), indent=2))
 
 
+wasm.add_command(auth)
+wasm.add_command(logout)
+
+
 # inside ----------------------------------------------------------------------------------------
 
 
@@ -232,15 +236,10 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-def _config(state: Any) -> WasmConfig:
-    table = dict(state.load_config().plugin.get("wasm", {}))
-    return hardpoint.structure(table, WasmConfig, "plugin.wasm")
-
-
 def _store(state: Any) -> Store:
     from hardpoint_wasm.install import make_store
 
-    return make_store(_config(state))
+    return make_store(config_of(state))
 
 
 def _decide(
@@ -304,6 +303,13 @@ def _report(record: Record, as_json: bool) -> None:
     click.echo(f"{record.name} may now use: {', '.join(record.granted) or 'nothing'}")
     for permission in record.missing:
         click.echo(f"  not granted: {permission}")
+    if _needs_login(record):
+        click.echo(f"it needs a login or a secret: hardpoint wasm auth {record.name}")
+
+
+def _needs_login(record: Record) -> bool:
+    capabilities = record.capabilities
+    return capabilities.auth is not None or capabilities.setup is not None
 
 
 def _card(record: Record, before: Record | None) -> str:
@@ -344,4 +350,5 @@ def _as_json(record: Record) -> dict[str, Any]:
         "reason": record.reason,
         "granted": list(record.granted),
         "not_granted": list(record.missing),
+        "auth": f"hardpoint wasm auth {record.name}" if _needs_login(record) else None,
     }

@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import attrs
@@ -23,6 +23,7 @@ from hardpoint_wasm.capabilities import Capabilities, RateLimit
 from hardpoint_wasm.execution import Execution
 from hardpoint_wasm.http import request
 from hardpoint_wasm.limits import MIB
+from hardpoint_wasm.logins import Renew
 from hardpoint_wasm.world import Failure, HttpResponse
 
 logger = logging.getLogger(__name__)
@@ -45,13 +46,20 @@ class LogLine:
 class Host:
     """The host functions of one execution."""
 
-    def __init__(self, tool: str, capabilities: Capabilities, context: JobContext) -> None:
+    def __init__(
+        self,
+        tool: str,
+        capabilities: Capabilities,
+        context: JobContext,
+        renew: Renew | None = None,
+    ) -> None:
         self.tool = tool
         self.capabilities = capabilities
         self.context = context
         self.logs: list[LogLine] = []
         self.logs_dropped = 0
         self.execution: Execution
+        self._renew = renew
         self._requests = 0
         self._invocations = 0
 
@@ -172,6 +180,18 @@ class Host:
         elif isinstance(error, NotAuthorized):
             kind = "client"
         return Failure(self.redact(error.message), kind, code)
+
+    async def renew(self, secrets: Sequence[str], *, refused: bool = False) -> bool:
+        """Renew the logins behind these secrets where it is time; whether one is new.
+
+        Raises:
+            LoginEnded: One has ended.
+        """
+        if self._renew is None:
+            return False
+        user = self.context.user_id
+        renewed = [await self._renew(name, user, refused=refused) for name in secrets]
+        return any(renewed)
 
     def emit_logs(self) -> None:
         """Hand the lines of this execution to the `hardpoint_wasm.guest` logger."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hardpoint.errors import (
@@ -19,6 +20,7 @@ from hardpoint.errors import (
     ToolTimeout,
 )
 from hardpoint_wasm.capabilities import Http
+from hardpoint_wasm.logins import LoginEnded
 from hardpoint_wasm.world import Failure, HttpResponse
 
 if TYPE_CHECKING:
@@ -60,16 +62,23 @@ async def request(
 
     try:
         async with services.http(granted.bindings()) as client:
-            answer = await client.request(
-                method,
-                url,
-                headers=headers,
-                body=body,
-                timeout=_seconds(host, granted, timeout_ms),
-                max_bytes=granted.response_cap,
-                follow=False,
-                allow=granted.allow_list(),
-            )
+
+            async def send() -> Any:
+                return await client.request(
+                    method,
+                    url,
+                    headers=headers,
+                    body=body,
+                    timeout=_seconds(host, granted, timeout_ms),
+                    max_bytes=granted.response_cap,
+                    follow=False,
+                    allow=granted.allow_list(),
+                )
+
+            secrets = [binding.secret for binding in client.matching(method, url)]
+            answer = await _logged_in(host, secrets, send)
+    except LoginEnded as error:
+        return _failure(host, error, "auth-required", "login_ended")
     except NotAuthorized as error:
         return _failure(host, error, "network-denied", "denied")
     except InvalidParameters as error:
@@ -89,6 +98,16 @@ async def request(
         )
     received = json.dumps(_joined(answer.headers), ensure_ascii=False)
     return HttpResponse(answer.status, host.redact(received), _clean(host, answer.body))
+
+
+async def _logged_in(host: Host, secrets: Sequence[str], send: Callable[[], Awaitable[Any]]) -> Any:
+    """Send with tokens that are still good; once more when the service does not take one."""
+    await host.renew(secrets)
+    answer = await send()
+    # A service that refuses a token has looked at nothing else, so this repeats nothing.
+    if answer.status == 401 and await host.renew(secrets, refused=True):
+        answer = await send()
+    return answer
 
 
 def _headers(text: str) -> dict[str, str] | Failure:

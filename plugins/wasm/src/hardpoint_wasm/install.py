@@ -9,6 +9,7 @@ import attrs
 
 from hardpoint.errors import HardpointError
 from hardpoint_wasm.describe import describe
+from hardpoint_wasm.logins import Renew
 from hardpoint_wasm.runtime import WasmRuntime, folder
 from hardpoint_wasm.settings import WasmConfig
 from hardpoint_wasm.sources import Found
@@ -64,7 +65,11 @@ def granted(record: Record, permissions: Collection[str]) -> Record:
 
 
 def make_tools(
-    record: Record, store: Store, config: WasmConfig, runtime: WasmRuntime
+    record: Record,
+    store: Store,
+    config: WasmConfig,
+    runtime: WasmRuntime,
+    renew: Renew | None = None,
 ) -> dict[str, WasmTool]:
     """The tools of a record, by name. Opens nothing: that happens at the first call."""
     limits, engine = config.limits(record.name), config.engine_of(record.name)
@@ -77,6 +82,7 @@ def make_tools(
             runtime=runtime,
             limits=limits,
             env=config.env_of(record.name),
+            renew=renew,
         )
         for name, interface in record.interfaces.items()
     }

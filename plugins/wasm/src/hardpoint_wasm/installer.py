@@ -15,8 +15,12 @@ import attrs
 
 from hardpoint.errors import ConfigError, NotAuthorized
 from hardpoint.interfaces import CatalogueEntry, Installer, InstallState, JobContext, LockEntry
+from hardpoint.net.login import Handovers, Show
 from hardpoint_wasm import sources
 from hardpoint_wasm.install import inspect
+from hardpoint_wasm.login import by_browser, scopes_for
+from hardpoint_wasm.logins import Logins
+from hardpoint_wasm.runtime import folder
 from hardpoint_wasm.settings import WasmConfig
 from hardpoint_wasm.store import Record
 from hardpoint_wasm.toolset import WasmToolset, toolset_of
@@ -36,6 +40,18 @@ class WasmInstaller(Installer):
 
     def __init__(self, config: WasmConfig) -> None:
         self._config = config
+        self._handovers = Handovers()
+        self._services: Any = None
+
+    async def start(self, services: Any) -> None:
+        """Renew logins from now on, and begin new ones."""
+        self._services = services
+        self._toolset().logins = Logins(services, folder("data") / "logins")
+
+    async def stop(self) -> None:
+        await self._handovers.aclose()
+        if (logins := self._toolset().logins) is not None:
+            await logins.aclose()
 
     def _toolset(self) -> WasmToolset:
         return toolset_of(self._config)
@@ -95,7 +111,31 @@ class WasmInstaller(Installer):
         return await inspect(found, toolset.config, toolset.runtime), found.wasm
 
     async def authenticate(self, name: str, context: JobContext) -> InstallState:
-        return await self._state(self._toolset().store.get(name), context)
+        """Tell whether a login is missing; begin one where the service has a page for it."""
+        toolset = self._toolset()
+        record = toolset.store.get(name)
+        state = await self._state(record, context)
+        capabilities, logins = record.capabilities, toolset.logins
+        auth = capabilities.auth
+        if state.status != "needs_auth" or auth is None or logins is None:
+            return state
+        if auth.oauth is None:
+            return attrs.evolve(state, detail=f"{state.detail}; {_short(auth.lines())}")
+        scopes = scopes_for(auth, toolset.store.records())
+
+        async def login(show: Show) -> None:
+            user, nobody = context.user_id, lambda line: None
+            await by_browser(
+                capabilities, scopes, logins, self._services, user, say=nobody, show=show
+            )
+
+        address = await self._handovers.begin(f"{name} of {context.user_id}", login)
+        return attrs.evolve(
+            state,
+            auth_url=address,
+            detail="a person opens the address in a browser on this machine; elsewhere:"
+            f" hardpoint wasm auth {name}",
+        )
 
     async def activate(self, name: str, context: JobContext) -> InstallState:
         toolset = self._toolset()
@@ -135,21 +175,42 @@ class WasmInstaller(Installer):
             )
         if record.status == "installed":
             status = "installed"
-        lacking = await _lacking_secrets(record, context)
+        lacking = await self._lacking(record, context)
         if lacking:
             status = "needs_auth"
-            notes += [f"set the secret with: hardpoint secrets set {name}" for name in lacking]
+            how = (
+                f"a person logs in with: hardpoint wasm auth {record.name}"
+                if record.capabilities.auth or record.capabilities.setup
+                else "; ".join(f"set the secret with: hardpoint secrets set {n}" for n in lacking)
+            )
+            notes.append(how)
         return InstallState(record.name, KIND, status, tools, "; ".join(notes))
 
+    async def _lacking(self, record: Record, context: JobContext | None) -> list[str]:
+        """The secrets that the tool needs and the user does not have, or no longer."""
+        if context is None or context.handle is None:
+            return []
+        capabilities, logins = record.capabilities, self._toolset().logins
+        names: dict[str, None] = {}
+        if capabilities.http is not None:
+            used = capabilities.http.credentials.values()
+            names |= dict.fromkeys(c.secret_name for c in used)
+        if capabilities.setup is not None:
+            wanted = capabilities.setup.required_secrets
+            names |= dict.fromkeys(secret.name for secret in wanted if not secret.optional)
+        secrets, user = context.services.secrets, context.user_id
+        return [
+            name
+            for name in names
+            if not await secrets.exists(name, user)
+            or (logins is not None and await logins.ended(user, name))
+        ]
 
-async def _lacking_secrets(record: Record, context: JobContext | None) -> list[str]:
-    """The secrets of granted credentials that the user does not have."""
-    http = record.capabilities.http
-    if http is None or context is None or context.handle is None:
-        return []
-    names = dict.fromkeys(credential.secret_name for credential in http.credentials.values())
-    secrets = context.services.secrets
-    return [name for name in names if not await secrets.exists(name, context.user_id)]
+
+def _short(lines: Sequence[str]) -> str:
+    """A stranger's text, in one line without control characters."""
+    text = " ".join(" ".join(lines).split())[:500]
+    return "".join(c for c in text if c.isprintable())
 
 
 def read_catalogue(path: Path) -> list[CatalogueEntry]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import attrs
 from attrs.validators import ge, gt, optional
 
+import hardpoint
 from hardpoint.errors import ConfigError
 from hardpoint_wasm.limits import MIB, Limits
 
@@ -100,6 +101,12 @@ class WasmConfig:
     def env_of(self, tool: str) -> Mapping[str, str]:
         own = self.tools.get(tool)
         return own.env if own else {}
+
+
+def config_of(state: Any) -> WasmConfig:
+    """The table of the configuration that a command runs with."""
+    table = dict(state.load_config().plugin.get("wasm", {}))
+    return hardpoint.structure(table, WasmConfig, "plugin.wasm")
 
 
 def _where(tool: str | None) -> str:

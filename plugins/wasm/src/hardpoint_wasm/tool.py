@@ -29,6 +29,7 @@ from hardpoint_wasm.names import check_name, own_name, tool_name
 from hardpoint_wasm.runtime import WasmRuntime, default_runtime
 
 if TYPE_CHECKING:
+    from hardpoint_wasm.logins import Renew
     from hardpoint_wasm.module import Module
 
 MAX_GUEST_ERROR = 4096
@@ -52,6 +53,7 @@ class WasmTool(Tool):
         runtime: WasmRuntime | None = None,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
+        renew: Renew | None = None,
     ) -> None:
         self.name = check_name(name)
         self.interface = interface
@@ -61,6 +63,8 @@ class WasmTool(Tool):
         self._runtime = runtime
         self._open = open_module
         self._module: Module | None = None
+        self.renew = renew
+        """Renews the login behind a secret, before a request carries it."""
         self._env = tuple((env or {}).items())
 
     @property
@@ -172,7 +176,7 @@ class WasmTool(Tool):
 
         module = await self.module()
         started = time.perf_counter()
-        host = Host(self.name, self.capabilities, ctx)
+        host = Host(self.name, self.capabilities, ctx, self.renew)
         execution = Execution(
             module.limits, host, loop=asyncio.get_running_loop(), deadline=_deadline(ctx)
         )
@@ -261,7 +265,7 @@ class WasmTool(Tool):
         auth = self.capabilities.auth
         if auth is None:
             return None
-        return f"set its secret with: hardpoint secrets set {auth['secret_name']}"
+        return f"a person logs in with: hardpoint wasm auth {self.name}"
 
 
 async def load_tools(

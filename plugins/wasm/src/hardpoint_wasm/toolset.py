@@ -16,6 +16,7 @@ from hardpoint.errors import HardpointError
 from hardpoint_wasm import sources
 from hardpoint_wasm.describe import Interface, advertised
 from hardpoint_wasm.install import inspect, make_runtime, make_store, make_tools
+from hardpoint_wasm.logins import Logins
 from hardpoint_wasm.names import tool_name
 from hardpoint_wasm.settings import WasmConfig
 from hardpoint_wasm.store import Record
@@ -52,6 +53,8 @@ class WasmToolset(Toolset):
         self.config = config
         self.store = make_store(config)
         self.runtime = make_runtime(config)
+        self.logins: Logins | None = None
+        """The logins of the tools, once a runtime has started."""
         self._replace = replace
         self._tools: dict[str, WasmTool] = {}
         self._unseen: dict[str, Path] = {}
@@ -79,6 +82,12 @@ class WasmToolset(Toolset):
             self._take(self._checked(record))
         for name, path in self._unseen.items():
             self._take_unseen(name, path)
+
+    async def renew(self, name: str, user_id: str, *, refused: bool = False) -> bool:
+        """Renew the login behind a secret, where it is time."""
+        if self.logins is None:
+            return False
+        return await self.logins.fresh(name, user_id, refused=refused)
 
     def update(self) -> None:
         """Read everything again and tell the registry."""
@@ -143,7 +152,7 @@ class WasmToolset(Toolset):
         if record.status == "quarantined":
             logger.warning("the tool %s is quarantined: %s", record.name, record.reason)
             return
-        self._tools.update(make_tools(record, self.store, self.config, self.runtime))
+        self._tools.update(make_tools(record, self.store, self.config, self.runtime, self.renew))
 
     def _take_unseen(self, name: str, path: Path) -> None:
         """List a new module under what its capabilities file says, without running it."""
@@ -159,6 +168,7 @@ class WasmToolset(Toolset):
                 runtime=self.runtime,
                 limits=self.config.limits(name),
                 env=self.config.env_of(name),
+                renew=self.renew,
             )
         except HardpointError as error:
             logger.warning("%s is not a tool: %s", path, error)
