@@ -12,6 +12,7 @@ import click
 
 from hardpoint.errors import HardpointError
 from hardpoint_wasm.cli_auth import auth, logout
+from hardpoint_wasm.cli_webhooks import webhooks
 from hardpoint_wasm.settings import config_of
 from hardpoint_wasm.store import Record, Store
 
@@ -227,6 +228,7 @@ def schema() -> None:
 
 wasm.add_command(auth)
 wasm.add_command(logout)
+wasm.add_command(webhooks)
 
 
 # inside ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hardpoint import folder
-from hardpoint.errors import ConfigError, HardpointError
+from hardpoint.errors import HardpointError
 from hardpoint_wasm.auth import Auth, variable
 from hardpoint_wasm.capabilities import Capabilities, RequiredSecret
 from hardpoint_wasm.install import make_store
@@ -48,7 +48,7 @@ def auth(
     record = store.get(name)
     capabilities = record.capabilities
     if capabilities.auth is None and capabilities.setup is None:
-        raise ConfigError(f"{name} needs no login")
+        raise HardpointError(f"{name} needs no login")
 
     async def work() -> None:
         async with state.runtime() as runtime:
@@ -79,7 +79,7 @@ def logout(state: Any, name: str, user: str | None, system: bool) -> None:
     owner = state.secret_owner(user, system)
     capabilities = make_store(config_of(state)).get(name).capabilities
     if capabilities.auth is None:
-        raise ConfigError(f"{name} has no login")
+        raise HardpointError(f"{name} has no login")
     secret = capabilities.auth.secret_name
 
     async def work() -> bool:

@@ -46,6 +46,18 @@ class Webhook:
         return tuple(name for name in named if name)
 
     @property
+    def timed(self) -> bool:
+        """Whether a proof holds for some minutes only, so that a repeated request can be told."""
+        timed_hmac = self.hmac_secret_name and self.hmac_timestamp_header
+        return bool(self.signature_key_secret_name or timed_hmac)
+
+    @property
+    def signature_headers(self) -> tuple[str, ...]:
+        """The headers that differ between two requests of one time and body."""
+        own = (self.hmac_signature_header or "x-slack-signature").lower()
+        return ("x-signature-ed25519", own)
+
+    @property
     def problems(self) -> list[str]:
         """Keys that another key would have to give a meaning."""
         problems = []
