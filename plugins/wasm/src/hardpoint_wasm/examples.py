@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
 import attrs
 
-from hardpoint import HardpointError, JobContext, ToolError, ToolNotFound, ToolOutput
+from hardpoint import (
+    HardpointError,
+    JobContext,
+    RateLimiter,
+    ToolError,
+    ToolNotFound,
+    ToolOutput,
+    ToolRateLimitConfig,
+)
 from hardpoint.errors import ConfigError, ExternalService
 from hardpoint.interfaces import CallHandle
-from hardpoint.net import AllowList, Headers, HttpResponse
+from hardpoint.net import AllowList, Binding, Headers, HttpResponse
 from hardpoint_wasm.tool import WasmTool
 
 FILE = "tests.json"
@@ -115,6 +124,7 @@ class _Services:
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self._answers = answers
         self.leaks = self.secrets = self.workspace = self.clock = self
+        self._limiter = RateLimiter()
 
     def __getattr__(self, name: str) -> Any:
         raise HardpointError(f"examples have no {name}")
@@ -134,6 +144,11 @@ class _Services:
     async def read(self, user_id: str, path: str) -> str | None:
         text: str | None = self._answers.get("workspace", {}).get(path)
         return text
+
+    async def count(
+        self, name: str, limit: ToolRateLimitConfig, *, user_id: str = ""
+    ) -> timedelta | None:
+        return self._limiter.check_and_increment("example", name, limit)
 
     async def call(
         self, tool: str, params: Mapping[str, Any], *, parent: JobContext | None = None
@@ -155,6 +170,9 @@ class _Client:
 
     async def __aexit__(self, *exc_info: object) -> None:
         pass
+
+    def matching(self, method: str, url: str) -> Sequence[Binding]:
+        return ()
 
     async def request(
         self, method: str, url: str, *, allow: AllowList, headers: Headers = (), **options: Any
