@@ -6,11 +6,13 @@ import asyncio
 import struct
 import subprocess
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 from wasm_guests import other, wat
+from wasm_services import SECRET
 
 from hardpoint import JobContext, SandboxError, ToolError, ToolTimeout
 
@@ -107,25 +109,30 @@ async def test_a_hostile_tool_ends_in_a_clear_error_while_others_go_on(
     load: Any, context: JobContext, what: str
 ) -> None:
     source, limits, error, words = WORLD[what]
-    bystander = await load(wat.tool(), name="bystander")
     # Describing the tool is a call of its own; these guests behave there.
     hostile = await load(source, name="hostile", **limits)
 
-    async with asyncio.TaskGroup() as group:
-        others = [group.create_task(bystander.execute({"n": n}, context)) for n in range(50)]
-        attack = group.create_task(_outcome(hostile, context))
+    outcome = await _among_others(load, context, _outcome(hostile, context))
 
-    outcome = attack.result()
     assert isinstance(outcome, error), outcome
     assert words in outcome.message
     assert outcome.message.startswith("hostile ")
+
+
+async def _among_others(load: Any, context: JobContext, attack: Coroutine[Any, Any, Any]) -> Any:
+    """What comes of an attack while 50 other calls go on, each of which gives what it should."""
+    bystander = await load(wat.tool(), name="bystander")
+    async with asyncio.TaskGroup() as group:
+        others = [group.create_task(bystander.execute({"n": n}, context)) for n in range(50)]
+        attacking = group.create_task(attack)
     assert [task.result().result for task in others] == [{"echo": {"n": n}} for n in range(50)]
     assert (await bystander.execute({}, context)).result == {"echo": {}}
+    return attacking.result()
 
 
-async def _outcome(tool: Any, context: JobContext) -> ToolError | Any:
+async def _outcome(tool: Any, context: JobContext, params: Any = None) -> ToolError | Any:
     try:
-        return await tool.execute({"nanoseconds": 3_600_000_000_000}, context)
+        return await tool.execute(params or {"nanoseconds": 3_600_000_000_000}, context)
     except ToolError as error:
         return error
 
@@ -137,9 +144,53 @@ START = (
 
 
 @pytest.mark.parametrize("start", START)
-async def test_a_hostile_start_function_stops_the_installation(load: Any, start: str) -> None:
-    with pytest.raises((ToolTimeout, SandboxError), match="guest"):
-        await load(wat.tool(start=start), timeout=0.3)
+async def test_a_hostile_start_function_stops_the_installation(
+    load: Any, context: JobContext, start: str
+) -> None:
+    error = await _among_others(load, context, _loading(load, wat.tool(start=start), timeout=0.3))
+
+    assert isinstance(error, ToolTimeout | SandboxError)
+    assert "guest" in error.message
+
+
+async def _loading(load: Any, source: Any, **limits: Any) -> ToolError | Any:
+    try:
+        return await load(source, **limits)
+    except ToolError as error:
+        return error
+
+
+BIG = "x" * (8 * MIB)
+
+
+@pytest.mark.parametrize("way", ["arguments", "a document", "an answer of a server", "a result"])
+async def test_giant_strings_for_the_guest_end_at_its_limits(
+    load: Any, context: JobContext, services: Any, capabilities: Any, way: str
+) -> None:
+    import httpx2
+
+    services.workspace.documents["notes/a.txt"] = BIG[: 4 * MIB]
+    services.answer = lambda request: httpx2.Response(200, content=BIG)
+    services.tools["add"] = lambda params: BIG
+    text = wat.Text()
+    none = "(i32.const 0) (i32.const 0) (i32.const 0)"
+    url = text("https://api.example.com/v1/x")
+    body = {
+        "arguments": "",
+        "a document": f"(loop $x (call $read {text('notes/a.txt')} (local.get $r)) (br $x))",
+        "an answer of a server": f"""(loop $x (call $http {text("GET")} {url} {text("{}")} {none}
+            (i32.const 0) (i32.const 0) (local.get $r)) (br $x))""",
+        "a result": f"""(loop $x (call $invoke {text("adder")} {text('{"a":1,"b":2}')}
+            (local.get $r)) (br $x))""",
+    }[way]
+    limits = {"timeout": 1.0, "memory": 4 * MIB}
+    tool = await load(wat.tool(body, text=text), capabilities, "hostile", **limits)
+    params = {"text": BIG} if way == "arguments" else {}
+
+    outcome = await _among_others(load, context, _outcome(tool, context, params))
+
+    assert isinstance(outcome, ToolError), outcome
+    assert outcome.message.startswith("hostile ")
 
 
 @pytest.mark.parametrize("count", [2, 200])
@@ -233,8 +284,70 @@ async def test_a_host_function_that_raises_stops_the_guest_and_leaks_nothing(
     services.leaks.redact = fail
     tool = await load(wat.tour(), capabilities)
 
-    with pytest.raises(SandboxError, match="a function of its host failed"):
-        await tool.execute({}, context)
+    outcome = await _among_others(load, context, _outcome(tool, context))
+
+    assert isinstance(outcome, SandboxError)
+    assert "a function of its host failed" in outcome.message
+
+
+# secrets ---------------------------------------------------------------------------------------
+
+
+async def test_a_guest_that_searches_its_whole_memory_never_finds_a_secret(
+    load: Any, context: JobContext, services: Any, capabilities: Any
+) -> None:
+    """The server sends the credential back in every place, and the guest asks in every way."""
+    import httpx2
+
+    def echo(request: httpx2.Request) -> httpx2.Response:
+        assert SECRET in request.headers["authorization"]
+        return httpx2.Response(
+            200, headers={"x-echo": SECRET}, content=f"{SECRET} {request.headers}"
+        )
+
+    services.answer = echo
+    services.workspace.documents["notes/a.txt"] = f"the key is {SECRET}"
+    services.tools["add"] = lambda params: SECRET
+    text = wat.Text()
+    none = "(i32.const 0) (i32.const 0) (i32.const 0)"
+    url = text("https://api.example.com/v1/x?key={API_KEY}")
+    needle = int.from_bytes(SECRET[-8:].encode(), "little")
+    body = f"""
+      (call $http {text("GET")} {url} {text('{"x":"{API_KEY}"}')} {none}
+        (i32.const 0) (i32.const 0) (local.get $r))
+      (call $read {text("notes/a.txt")} (local.get $r))
+      (call $read {text("../secrets.json")} (local.get $r))
+      (call $invoke {text("adder")} {text('{"a":1,"b":2}')} (local.get $r))
+      (call $invoke {text("secret_list")} {text("{}")} (local.get $r))
+      (drop (call $secret {text("api_key")}))
+      (loop $x
+        (if (i64.eq (i64.load (local.get $i)) (i64.const {needle})) (then unreachable))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br_if $x (i32.lt_u (local.get $i)
+          (i32.sub (i32.mul (memory.size) (i32.const 65536)) (i32.const 8)))))
+      (call $put {text("nothing found")})"""
+    tool = await load(wat.tool(body, text=text), capabilities)
+
+    outcome = await _among_others(load, context, _outcome(tool, context))
+
+    assert outcome.result == "nothing found"
+    assert len(services.requests) == 1
+    assert [name for name, _ in services.calls] == ["add"]
+
+
+async def test_the_search_would_find_what_is_in_the_memory(load: Any, context: JobContext) -> None:
+    """The test above can fail: the same search finds what the guest itself holds."""
+    text = wat.Text()
+    text(SECRET)
+    needle = int.from_bytes(SECRET[-8:].encode(), "little")
+    body = f"""(loop $x
+        (if (i64.eq (i64.load (local.get $i)) (i64.const {needle})) (then unreachable))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br_if $x (i32.lt_u (local.get $i) (i32.const 131064))))"""
+
+    outcome = await _outcome(await load(wat.tool(body, text=text)), context)
+
+    assert isinstance(outcome, SandboxError)
 
 
 # modules that are none -------------------------------------------------------------------------
@@ -254,9 +367,24 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-async def test_what_is_no_tool_is_refused(load: Any, what: str) -> None:
-    with pytest.raises(SandboxError):
-        await load(BROKEN[what])
+async def test_what_is_no_tool_is_refused(load: Any, context: JobContext, what: str) -> None:
+    error = await _among_others(load, context, _loading(load, BROKEN[what]))
+
+    assert isinstance(error, SandboxError)
+
+
+@pytest.mark.parametrize(
+    "name", ["wasi:http/outgoing-handler@0.2.0", "evil:pkg/x@1.0.0", "wasi:sockets/tcp@9.0.0"]
+)
+async def test_a_module_that_imports_what_no_tool_gets_is_refused_by_name(
+    load: Any, context: JobContext, name: str
+) -> None:
+    source = wat.tool(more_imports=f'(import "{name}" (instance))')
+
+    error = await _among_others(load, context, _loading(load, source))
+
+    assert isinstance(error, SandboxError)
+    assert name in error.message
 
 
 async def test_a_module_above_the_size_limit_is_refused_unread(load: Any) -> None:
