@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trustme
 import wasmtime
-from oauth_service import CLIENT_SECRET, Service
+from oauth_service import CLIENT_ID, CLIENT_SECRET, Service
 from wasm_guests import wat
 
 from hardpoint import Config, JobContext, Runtime
@@ -187,6 +187,24 @@ async def test_answers_of_every_shape_are_understood(
     assert ("code_verifier" in service.asked[0][1]) == oauth.get("use_pkce", True)
 
 
+async def test_the_client_may_be_secrets_that_setup_asked_for(
+    tmp_path: Path, cache_dir: Path, service: Service
+) -> None:
+    asked = service.capabilities(
+        client_id=None, client_id_env="THEIR_ID", client_secret=None, client_secret_env="THEIR_KEY"
+    )
+    async with running(tmp_path, cache_dir, service) as rt:
+        with pytest.raises(ConfigError, match="no OAuth client") as missing:
+            await log_in(rt, tmp_path, service, asked)
+        await rt.services.secrets.set("ana", "their_id", CLIENT_ID)
+        await rt.services.secrets.set("ana", "their_key", CLIENT_SECRET)
+        kept = await log_in(rt, tmp_path, service, asked)
+
+    assert missing.value.hint is not None
+    assert "THEIR_ID" in missing.value.hint
+    assert kept.checked
+
+
 async def test_an_answer_of_another_login_is_ignored(
     tmp_path: Path, cache_dir: Path, service: Service
 ) -> None:
@@ -339,7 +357,7 @@ def test_nothing_of_a_login_is_used_before_it_is_granted(service: Service) -> No
     assert asked.only(permissions).auth == asked.auth
 
 
-def test_a_variable_is_read_only_when_that_is_granted(
+async def test_a_variable_is_read_only_when_that_is_granted(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "synthetic value of somebody")
@@ -351,17 +369,26 @@ def test_a_variable_is_read_only_when_that_is_granted(
     )  # fmt: skip
     login = f"login:{service.host}"
 
-    def app(*granted: str) -> Any:
+    secrets = {"their_id": "synthetic-id-kept", "aws_secret_access_key": "synthetic-kept"}
+
+    async def app(*granted: str, kept: bool = False) -> Any:
+        async def secret(name: str) -> str | None:
+            return secrets.get(name) if kept else None
+
         auth = asked.only(granted).auth
         assert auth is not None
         assert auth.oauth is not None
-        return auth.oauth.app()
+        return await auth.oauth.app(secret)
 
-    with pytest.raises(ConfigError, match="no OAuth client"):
-        app(login)
+    for kept in (False, True):
+        with pytest.raises(ConfigError, match="no OAuth client"):
+            await app(login, kept=kept)
+    assert (await app(login, "env:THEIR_ID", kept=True)).client_id == "synthetic-id-kept"
+    assert (await app(login, "env:THEIR_ID", kept=True)).client_secret is None
     monkeypatch.setenv("THEIR_ID", "synthetic-client")
-    assert app(login, "env:THEIR_ID").client_secret is None
-    assert app(login, "env:THEIR_ID", "env:AWS_SECRET_ACCESS_KEY").client_secret is not None
+    assert (await app(login, "env:THEIR_ID")).client_secret is None
+    both = await app(login, "env:THEIR_ID", "env:AWS_SECRET_ACCESS_KEY")
+    assert both.client_secret == "synthetic value of somebody"
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,20 @@ async def test_a_secret_is_not_sent_to_a_host_outside_its_patterns(ask: Any, ser
     assert "authorization" not in services.requests[0].headers
 
 
+@pytest.mark.parametrize(("value", "sent"), [("", None), (SECRET, f"Bearer {SECRET}")])
+async def test_an_optional_secret_goes_along_when_it_is_set(
+    ask: Any, services: Any, value: str, sent: str | None
+) -> None:
+    asked = json.loads(json.dumps(CAPABILITIES))
+    asked["http"]["credentials"]["key"]["optional"] = True
+    services.secrets.values["api_key"] = value
+
+    answer = await get(ask, "https://api.example.com/v1/x", capabilities=asked)
+
+    assert answer.status == 200
+    assert services.requests[0].headers.get("authorization") == sent
+
+
 async def test_a_guest_cannot_put_the_secret_somewhere_else(ask: Any, services: Any) -> None:
     headers = json.dumps({"Authorization": "mine", "x-a": "{api_key}", "x-b": "$API_KEY"})
 

@@ -97,6 +97,22 @@ async def test_a_tool_runs_under_what_was_granted_and_no_more(
     toolset.runtime.close()
 
 
+async def test_guidance_beside_the_schema_reaches_tool_info(
+    config: WasmConfig, tmp_path: Path
+) -> None:
+    summary = {"always_required": ["action"], "notes": ["it only reads"], "examples": [{"a": 1}]}
+    path = write(tmp_path / "src", "tour", asked={"discovery_summary": summary})
+    await add(config, path)
+
+    tool = WasmToolset(config, Registry().replace).get_tool("tour")
+
+    told = tool.discovery_summary()
+    assert told is not None
+    assert told.always_required == ["action"]
+    assert told.notes == ["it only reads"]
+    assert told.examples == [{"a": 1}]
+
+
 async def test_only_what_is_asked_for_can_be_granted(config: WasmConfig, tmp_path: Path) -> None:
     record = await add(config, write(tmp_path / "src", "tour"))
 

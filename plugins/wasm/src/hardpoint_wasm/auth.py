@@ -7,7 +7,7 @@ the service (`oauth`), or by hand. The flows themselves are in `login`, what is 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -33,26 +33,35 @@ class OAuth:
     use_pkce: bool = True
     extra_params: Mapping[str, str] = attrs.field(factory=dict)
     access_token_field: str = "access_token"  # noqa: S105  # a name
+    pending_instructions: str | None = None
 
     @property
     def permission(self) -> str:
         hosts = dict.fromkeys((host(self.authorization_url), host(self.token_url)))
         return f"login:{','.join(hosts)}"
 
-    def app(self) -> OAuthApp:
-        """As whom one asks; reads the variables of the environment that are granted.
+    async def app(self, secret: Callable[[str], Awaitable[str | None]]) -> OAuthApp:
+        """As whom one asks.
+
+        Args:
+            secret: Reads a secret. One that is named like a granted variable, in small letters,
+                stands in for it: `setup` asks for such.
 
         Raises:
             ConfigError: No client is known; the hint says where one is set.
         """
         from hardpoint.net.oauth import OAuthApp
 
-        client_id = self.client_id or variable(self.client_id_env)
+        async def either(name: str | None) -> str | None:
+            return variable(name) or (await secret(name.lower()) if name else None)
+
+        client_id = self.client_id or await either(self.client_id_env)
         if not client_id:
             named = self.client_id_env
             raise ConfigError(
                 f"no OAuth client for {host(self.authorization_url)} is known",
-                hint=f"register one there and set the variable {named}"
+                hint=f"register one there and set the variable {named}, or the secret"
+                f" {named.lower()}"
                 if named
                 else "grant the permission env:VARIABLE of its client_id_env, or have its author"
                 " name one",
@@ -61,7 +70,7 @@ class OAuth:
             self.authorization_url,
             self.token_url,
             client_id,
-            self.client_secret or variable(self.client_secret_env),
+            self.client_secret or await either(self.client_secret_env),
             self.scopes,
             self.use_pkce,
             self.extra_params,
@@ -95,6 +104,8 @@ class Auth:
     token_hint: str | None = None
     env_var: str | None = None
     provider: str | None = None
+    optional: bool = False
+    """Whether the tool is of use without it."""
     validation_endpoint: Validation | None = None
 
     @property
@@ -160,6 +171,8 @@ class Auth:
         lines += [text for text in (self.instructions, self.setup_url) if text]
         if self.token_hint:
             lines.append(f"it looks like this: {self.token_hint}")
+        if self.oauth is not None and self.oauth.pending_instructions:
+            lines.append(self.oauth.pending_instructions)
         return lines
 
 

@@ -81,6 +81,8 @@ class Credential:
     secret_name: str
     location: LocationSpec
     host_patterns: tuple[str, ...] = ()
+    optional: bool = False
+    """Whether requests go without it while it is not set."""
 
 
 @attrs.frozen
@@ -111,7 +113,8 @@ class Http:
 
         return AllowList(AllowPattern(e.host, e.path_prefix, e.methods) for e in self.allowlist)
 
-    def bindings(self) -> list[Binding]:
+    def bindings(self, without: Collection[str] = ()) -> list[Binding]:
+        """The credentials for the injector, but for the secrets in `without`."""
         from hardpoint.net import Binding
 
         return [
@@ -121,7 +124,7 @@ class Http:
                 location=credential.location.resolve(),
             )
             for credential in self.credentials.values()
-            if credential.host_patterns
+            if credential.host_patterns and credential.secret_name not in without
         ]
 
 
@@ -166,6 +169,13 @@ class RequiredSecret:
 @attrs.frozen
 class Setup:
     required_secrets: tuple[RequiredSecret, ...] = ()
+    optional_secrets: tuple[RequiredSecret, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[RequiredSecret, ...]:
+        """All of them, each saying whether one can do without."""
+        others = (attrs.evolve(secret, optional=True) for secret in self.optional_secrets)
+        return (*self.required_secrets, *others)
 
 
 @attrs.frozen
@@ -177,6 +187,10 @@ class Capabilities:
     version: str | None = None
     wit_version: str | None = None
     name: str | None = None
+    tier: str | None = None
+    config: Mapping[str, Any] | None = None
+    discovery_summary: Mapping[str, Any] | None = None
+    """What `tool_info` tells beyond the schema, in four lists."""
     http: Http | None = None
     secrets: Secrets | None = None
     tool_invoke: ToolInvoke | None = None

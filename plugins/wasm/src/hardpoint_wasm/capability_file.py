@@ -177,14 +177,16 @@ def _lint(asked: Capabilities) -> list[str]:
         warnings.append("workspace asks for every document: allowed_prefixes is empty")
     if asked.webhook is not None and not asked.webhook.secrets:
         warnings.append("webhook names no secret, so every request to it is refused")
+    if asked.config:
+        warnings.append("config is not used: no version of the world gives it to a tool")
     return warnings + _lint_setup(asked)
 
 
 def _lint_setup(asked: Capabilities) -> list[str]:
     warnings: list[str] = []
-    wanted = asked.setup.required_secrets if asked.setup else ()
+    wanted = asked.setup.secrets if asked.setup else ()
     if wanted and asked.auth is None:
-        warnings.append("setup.required_secrets without auth: nobody can say how to get them")
+        warnings.append("setup without auth: nobody can say how to get them")
     warnings += [
         f"the prompt for {secret.name!r} is too short to help anybody"
         for secret in wanted

@@ -306,7 +306,9 @@ def _report(record: Record, as_json: bool) -> None:
     for permission in record.missing:
         click.echo(f"  not granted: {permission}")
     if _needs_login(record):
-        click.echo(f"it needs a login or a secret: hardpoint wasm auth {record.name}")
+        auth = record.capabilities.auth
+        needs = "may be given" if auth is not None and auth.optional else "needs"
+        click.echo(f"it {needs} a login or a secret: hardpoint wasm auth {record.name}")
 
 
 def _needs_login(record: Record) -> bool:

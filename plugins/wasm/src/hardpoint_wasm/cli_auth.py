@@ -50,21 +50,21 @@ def auth(
     if capabilities.auth is None and capabilities.setup is None:
         raise HardpointError(f"{name} needs no login")
 
+    if not by_hand:
+        _refuse_ungranted(record)
+
     async def work() -> None:
         async with state.runtime() as runtime:
             person = _Person(runtime.services, owner, yes)
-            if capabilities.auth is not None:
-                if not by_hand:
-                    _refuse_ungranted(record)
-                for line in capabilities.auth.lines():
-                    _say(line)
-                await person.may_replace(capabilities.auth.secret_name)
-                if capabilities.auth.oauth is None or by_hand:
-                    await person.by_hand(capabilities)
-                else:
-                    await person.by_browser(record, store, no_browser, port)
-            if capabilities.setup is not None:
+            browser = capabilities.auth is not None and capabilities.auth.oauth and not by_hand
+            if browser:
+                # The login may need the client that setup asks for.
                 await person.set_up(capabilities)
+                await person.by_browser(record, store, no_browser, port)
+                return
+            if capabilities.auth is not None:
+                await person.by_hand(capabilities)
+            await person.set_up(capabilities)
 
     asyncio.run(work())
 
@@ -101,10 +101,13 @@ class _Person:
         self._owner = owner
         self._yes = yes
 
-    async def may_replace(self, secret: str) -> None:
-        if self._yes or not await self._has(secret):
-            return
-        click.confirm(f"{self._owner} has the secret {secret!r}; replace it?", abort=True, err=True)
+    async def _begin(self, auth: Auth) -> None:
+        for line in auth.lines():
+            _say(line)
+        secret = auth.secret_name
+        if not self._yes and await self._has(secret):
+            question = f"{self._owner} has the secret {secret!r}; replace it?"
+            click.confirm(question, abort=True, err=True)
 
     async def by_browser(self, record: Record, store: Store, no_browser: bool, port: int) -> None:
         from hardpoint.net.login import open_browser, stdin_lines
@@ -113,6 +116,7 @@ class _Person:
 
         auth = record.capabilities.auth
         assert auth is not None, "the caller looked"
+        await self._begin(auth)
         async with stdin_lines() as ask:
             kept = await by_browser(
                 record.capabilities,
@@ -133,18 +137,22 @@ class _Person:
 
         auth = capabilities.auth
         assert auth is not None, "the caller looked"
+        await self._begin(auth)
         value = variable(auth.env_var)
         if value is not None:
             _say(f"the variable {auth.env_var} has it")
         else:
             value = _read(f"value of {auth.secret_name}: ")
+        if not value:
+            raise HardpointError("nothing was given, so nothing was kept")
         self._tell(auth, await by_hand(capabilities, value, self._services, self._owner))
 
     async def set_up(self, capabilities: Capabilities) -> None:
         """The other secrets that a tool needs, as far as they are missing."""
-        assert capabilities.setup is not None, "the caller looked"
+        if capabilities.setup is None:
+            return
         known = capabilities.auth.secret_name.lower() if capabilities.auth else None
-        for secret in capabilities.setup.required_secrets:
+        for secret in capabilities.setup.secrets:
             if secret.name.lower() == known or await self._has(secret.name):
                 continue
             await self._set_up(secret)

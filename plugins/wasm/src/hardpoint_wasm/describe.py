@@ -34,6 +34,8 @@ class Interface:
     parameters: Mapping[str, Any] = attrs.field(factory=lambda: dict(ANY_ARGUMENTS))
     discovery: Mapping[str, Any] | None = None
     """The guest's whole schema where it cannot be advertised as it is."""
+    summary: Mapping[str, Any] | None = None
+    """Guidance beyond the schema, from the capabilities file."""
     function: str | None = None
     """The exported function, for components without the tool world."""
 
@@ -60,7 +62,8 @@ async def describe(
     description = description or capabilities.description or said
     schema = schema or _typed(capabilities.parameters) or own or capabilities.parameters
     parameters, discovery = advertised(schema)
-    return {name: Interface(description[:MAX_DESCRIPTION], parameters, discovery)}
+    summary = capabilities.discovery_summary
+    return {name: Interface(description[:MAX_DESCRIPTION], parameters, discovery, summary)}
 
 
 def advertised(

@@ -61,7 +61,7 @@ async def request(
         return leak
 
     try:
-        async with services.http(granted.bindings()) as client:
+        async with services.http(granted.bindings(await _unset(host, granted))) as client:
 
             async def send() -> Any:
                 return await client.request(
@@ -98,6 +98,14 @@ async def request(
         )
     received = json.dumps(_joined(answer.headers), ensure_ascii=False)
     return HttpResponse(answer.status, host.redact(received), _clean(host, answer.body))
+
+
+async def _unset(host: Host, granted: Http) -> list[str]:
+    """The optional secrets that the user does not have."""
+    assert host.services is not None, "the caller looked"
+    secrets, user = host.services.secrets, host.context.user_id
+    names = {c.secret_name for c in granted.credentials.values() if c.optional}
+    return [name for name in sorted(names) if not await secrets.exists(name, user)]
 
 
 async def _logged_in(host: Host, secrets: Sequence[str], send: Callable[[], Awaitable[Any]]) -> Any:

@@ -194,9 +194,9 @@ class WasmInstaller(Installer):
         names: dict[str, None] = {}
         if capabilities.http is not None:
             used = capabilities.http.credentials.values()
-            names |= dict.fromkeys(c.secret_name for c in used)
+            names |= dict.fromkeys(c.secret_name for c in used if not c.optional)
         if capabilities.setup is not None:
-            wanted = capabilities.setup.required_secrets
+            wanted = capabilities.setup.secrets
             names |= dict.fromkeys(secret.name for secret in wanted if not secret.optional)
         secrets, user = context.services.secrets, context.user_id
         return [

@@ -74,7 +74,14 @@ async def by_browser(
     auth = capabilities.auth
     assert auth is not None, "the caller looked"
     assert auth.oauth is not None, "the caller looked"
-    app = attrs.evolve(auth.oauth.app(), scopes=tuple(scopes))
+
+    async def secret(name: str) -> str | None:
+        if not await services.secrets.exists(name, owner):
+            return None
+        value: str = await services.secrets.reveal(name, owner, "the client of a login")
+        return value
+
+    app = attrs.evolve(await auth.oauth.app(secret), scopes=tuple(scopes))
     client = services.http()
     for address in (app.authorization_url, app.token_url):
         client.guard.check(address)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from hardpoint import ApprovalRequirement, JobContext, Tool, ToolOutput
+from hardpoint import ApprovalRequirement, JobContext, Tool, ToolDiscoverySummary, ToolOutput
 from hardpoint.errors import (
     ConfigError,
     ExecutionFailed,
@@ -143,6 +143,10 @@ class WasmTool(Tool):
 
     def discovery_schema(self) -> dict[str, Any]:
         return dict(self.interface.discovery or self.interface.parameters)
+
+    def discovery_summary(self) -> ToolDiscoverySummary | None:
+        summary = self.interface.summary
+        return None if summary is None else ToolDiscoverySummary(**summary)
 
     def requires_approval(self, params: Mapping[str, Any]) -> ApprovalRequirement:
         if self.capabilities.http is not None and self.capabilities.http.allowlist:
