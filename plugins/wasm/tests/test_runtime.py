@@ -21,6 +21,7 @@ from hardpoint import (
     WasmToolRegistration,
 )
 from hardpoint.config import LimitsConfig
+from hardpoint.errors import ConfigError
 from hardpoint.net import PinnedClient
 from hardpoint_wasm import plugin
 from hardpoint_wasm.describe import Interface
@@ -38,12 +39,12 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def client(requests: list[Any]) -> PinnedClient:
+def client(requests: list[Any], status: int = 200) -> PinnedClient:
     import httpx2
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         requests.append(request)
-        return httpx2.Response(200, content=f"you sent {dict(request.headers)}".encode())
+        return httpx2.Response(status, content=f"you sent {dict(request.headers)}".encode())
 
     return PinnedClient(resolver=Resolver(), transport=httpx2.MockTransport(answer))
 
@@ -91,6 +92,43 @@ async def test_secrets_reach_the_server_and_nothing_else(
     seen += "".join(f.read_text(errors="replace") for f in tmp_path.rglob("*") if f.is_file())
     assert SECRET not in seen
     assert "[REDACTED" in str(outcome.result)
+
+
+async def test_a_registration_says_how_its_logins_are_renewed(
+    monkeypatch: pytest.MonkeyPatch, wasm_runtime: WasmRuntime
+) -> None:
+    monkeypatch.setenv("HARDPOINT_SECRET_API_KEY", SECRET)
+    asked: list[tuple[str, str, bool]] = []
+
+    async def refresh(name: str, user_id: str, *, refused: bool = False) -> bool:
+        asked.append((name, user_id, refused))
+        return refused
+
+    requests: list[Any] = []
+    async with Runtime(tools=[add], http_client=client(requests, status=401)) as rt:
+        await rt.registry.register_wasm(
+            WasmToolRegistration(
+                name="guest", wasm_bytes=TOUR, runtime=wasm_runtime, capabilities=CAPABILITIES,
+                oauth_refresh=refresh,
+            )
+        )  # fmt: skip
+        await rt.run("guest", {}, ANA)
+
+    # The tour's other request goes elsewhere, without a secret.
+    assert asked == [("api_key", "ana", False), ("api_key", "ana", True)]
+    assert len(requests) == 2
+
+
+async def test_a_registration_with_secrets_of_its_own_is_refused(
+    wasm_runtime: WasmRuntime,
+) -> None:
+    async with Runtime() as rt:
+        with pytest.raises(ConfigError, match="no secret store of its own"):
+            await rt.registry.register_wasm(
+                WasmToolRegistration(
+                    name="guest", wasm_bytes=TOUR, runtime=wasm_runtime, secrets_store=object()
+                )
+            )
 
 
 async def test_a_tool_never_widens_the_rights_of_its_caller(load: Any) -> None:
