@@ -48,7 +48,15 @@ class Callback:
 
     async def __aenter__(self) -> Callback:
         self._answer = asyncio.get_running_loop().create_future()
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=65536)
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, "127.0.0.1", self.port, limit=65536
+            )
+        except OSError as error:
+            raise ExternalService(
+                f"the way back from the browser cannot be opened: {error.strerror}",
+                hint=f"something else uses port {self.port}; choose another one",
+            ) from error
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
