@@ -105,12 +105,23 @@ def test_without_a_person_nothing_is_granted(hardpoint: Any) -> None:
     assert hardpoint("wasm", "grant", "tour", "workspace:notes").returncode == 3
 
 
-def test_names_of_first_party_tools_are_refused(hardpoint: Any) -> None:
-    done = hardpoint("wasm", "add", "src/tour.wasm", "--grant-nothing", "--name", "shell")
+@pytest.mark.parametrize("name", ["shell", "read-file"])
+def test_names_of_first_party_tools_are_refused(hardpoint: Any, name: str) -> None:
+    done = hardpoint("wasm", "add", "src/tour.wasm", "--grant-nothing", "--name", name)
 
     assert done.returncode == 1
-    assert "'shell'" in done.stderr
+    assert repr(name) in done.stderr
     assert json.loads(hardpoint("wasm", "list", "--json").stdout) == []
+
+
+@pytest.mark.parametrize("name", ["my_tool", "My-Tool"])
+def test_names_that_the_registry_takes_for_one_are_refused(hardpoint: Any, name: str) -> None:
+    hardpoint("wasm", "add", "src/tour.wasm", "--grant-nothing", "--name", "my-tool")
+
+    done = hardpoint("wasm", "add", "src/tour.wasm", "--grant-nothing", "--name", name)
+
+    assert done.returncode == 1
+    assert "'my-tool' comes from 'my-tool' already" in done.stderr
 
 
 def test_granting_and_revoking(home: Path, hardpoint: Any) -> None:

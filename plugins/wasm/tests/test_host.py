@@ -260,6 +260,18 @@ async def test_bodies_have_a_limit_in_both_directions(ask: Any, services: Any) -
     assert (back.kind, back.code) == ("output-too-large", "too_large")
 
 
+async def test_a_redirect_is_an_answer_and_is_not_followed(ask: Any, services: Any) -> None:
+    import httpx2
+
+    inside = {"location": "http://169.254.169.254/latest"}
+    services.answer = lambda request: httpx2.Response(302, headers=inside)
+
+    answer = await get(ask, "https://api.example.com/v1/x")
+
+    assert answer.status == 302
+    assert len(services.requests) == 1
+
+
 async def test_requests_of_one_execution_are_counted(ask: Any, services: Any) -> None:
     host = make_host(services, http_requests=2)
 

@@ -275,19 +275,25 @@ def _decide(
 def _refuse_taken_names(record: Record, store: Store) -> None:
     from hardpoint import PROTECTED_TOOL_NAMES
 
-    protected = sorted(set(record.interfaces) & PROTECTED_TOOL_NAMES)
+    hint = "add it under another name with --name"
+    own = {_folded(name): name for name in record.interfaces}
+    protected = sorted(own.keys() & {_folded(name) for name in PROTECTED_TOOL_NAMES})
     if protected:
         raise HardpointError(
-            f"{protected[0]!r} is the name of a tool that comes with Hardpoint",
-            hint="add it under another name with --name",
+            f"{own[protected[0]]!r} is the name of a tool that comes with Hardpoint", hint=hint
         )
     for other in store.records():
-        taken = sorted(set(other.interfaces) & set(record.interfaces))
+        known = {_folded(name): name for name in other.interfaces}
+        taken = sorted(own.keys() & known.keys())
         if other.name != record.name and taken:
             raise HardpointError(
-                f"the tool {taken[0]!r} comes from {other.name!r} already",
-                hint="add it under another name with --name",
+                f"the tool {known[taken[0]]!r} comes from {other.name!r} already", hint=hint
             )
+
+
+def _folded(name: str) -> str:
+    """Names that the registry takes for one: `my-tool` and `My_Tool`."""
+    return name.replace("-", "_").lower()
 
 
 def _change(state: Any, record: Record, wanted: set[str]) -> None:
