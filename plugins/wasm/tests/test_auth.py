@@ -621,6 +621,7 @@ async def test_a_tool_that_needs_a_login_begins_one_and_a_person_ends_it(
         again = await installer.authenticate("get", context)
         assert state.auth_url is not None
         await asyncio.to_thread(service.browse, state.auth_url)
+        assert installer._handovers is not None
         [opened] = installer._handovers._open.values()
         await opened.work
         after = await installer.authenticate("get", context)

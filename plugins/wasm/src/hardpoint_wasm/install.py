@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import attrs
 
 from hardpoint.errors import HardpointError
 from hardpoint_wasm.describe import describe
-from hardpoint_wasm.logins import Renew
 from hardpoint_wasm.runtime import WasmRuntime, folder
 from hardpoint_wasm.settings import WasmConfig
 from hardpoint_wasm.sources import Found
 from hardpoint_wasm.store import Record, Store
 from hardpoint_wasm.tool import WasmTool
+
+if TYPE_CHECKING:
+    from hardpoint_wasm.logins import Renew
 
 
 def make_store(config: WasmConfig) -> Store:

@@ -9,21 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from hardpoint.errors import ConfigError, NotAuthorized
 from hardpoint.interfaces import CatalogueEntry, Installer, InstallState, JobContext, LockEntry
-from hardpoint.net.login import Handovers, Show
 from hardpoint_wasm import sources
 from hardpoint_wasm.install import inspect
-from hardpoint_wasm.login import by_browser, scopes_for
-from hardpoint_wasm.logins import Logins
 from hardpoint_wasm.runtime import folder
 from hardpoint_wasm.settings import WasmConfig
 from hardpoint_wasm.store import Record
 from hardpoint_wasm.toolset import WasmToolset, toolset_of
+
+if TYPE_CHECKING:
+    from hardpoint.net.login import Handovers, Show
 
 KIND = "wasm_tool"
 _KEYS = {"name", "description", "source", "sha256"}
@@ -40,16 +40,21 @@ class WasmInstaller(Installer):
 
     def __init__(self, config: WasmConfig) -> None:
         self._config = config
-        self._handovers = Handovers()
+        self._handovers: Handovers | None = None
         self._services: Any = None
 
     async def start(self, services: Any) -> None:
         """Renew logins from now on, and begin new ones."""
+        from hardpoint.net.login import Handovers
+        from hardpoint_wasm.logins import Logins
+
+        self._handovers = Handovers()
         self._services = services
         self._toolset().logins = Logins(services, folder("data") / "logins")
 
     async def stop(self) -> None:
-        await self._handovers.aclose()
+        if self._handovers is not None:
+            await self._handovers.aclose()
         if (logins := self._toolset().logins) is not None:
             await logins.aclose()
 
@@ -112,12 +117,14 @@ class WasmInstaller(Installer):
 
     async def authenticate(self, name: str, context: JobContext) -> InstallState:
         """Tell whether a login is missing; begin one where the service has a page for it."""
+        from hardpoint_wasm.login import by_browser, scopes_for
+
         toolset = self._toolset()
         record = toolset.store.get(name)
         state = await self._state(record, context)
         capabilities, logins = record.capabilities, toolset.logins
         auth = capabilities.auth
-        if state.status != "needs_auth" or auth is None or logins is None:
+        if state.status != "needs_auth" or auth is None or logins is None or not self._handovers:
             return state
         if auth.oauth is None:
             return attrs.evolve(state, detail=f"{state.detail}; {_short(auth.lines())}")

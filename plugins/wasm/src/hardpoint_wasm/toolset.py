@@ -7,7 +7,7 @@ import logging
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
@@ -16,11 +16,13 @@ from hardpoint.errors import HardpointError
 from hardpoint_wasm import sources
 from hardpoint_wasm.describe import Interface, advertised
 from hardpoint_wasm.install import inspect, make_runtime, make_store, make_tools
-from hardpoint_wasm.logins import Logins
 from hardpoint_wasm.names import tool_name
 from hardpoint_wasm.settings import WasmConfig
 from hardpoint_wasm.store import Record
 from hardpoint_wasm.tool import WasmTool, read_files
+
+if TYPE_CHECKING:
+    from hardpoint_wasm.logins import Logins
 
 logger = logging.getLogger(__name__)
 
