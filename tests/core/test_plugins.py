@@ -403,10 +403,10 @@ async def test_reload_switches_plugins_on_and_off(
     async with hardpoint.Runtime.from_config(file, in_memory=True) as rt:
         before = await rt.run("count_words", {"text": "a b"}, context)
         file.write_text('[plugins]\ndisabled = ["count"]\n')
-        rt.reload()
+        await rt.reload()
         off = await rt.run("count_words", {"text": "a b"}, context)
         file.write_text("[plugins]\ndisabled = []\n")
-        rt.reload()
+        await rt.reload()
         on = await rt.run("count_words", {"text": "a b"}, context)
 
     assert before.result == 2
@@ -426,7 +426,7 @@ async def test_a_configuration_that_cannot_be_used_changes_nothing(
     async with hardpoint.Runtime.from_config(file, in_memory=True) as rt:
         file.write_text("[policy]\ndeny = [5]\n")
         with pytest.raises(ConfigError):
-            rt.reload()
+            await rt.reload()
         outcome = await rt.run("count_words", {"text": "a"}, hardpoint.JobContext("ana"))
 
     assert outcome.ok

@@ -416,12 +416,12 @@ async def test_reload_changes_rules_limits_and_tools_and_running_calls_go_on(
             '[tools.slow]\nenabled = false\n[policy]\ndeny = ["add(a:1)"]\n'
             'application_tools = ["add"]\n'
         )
-        rt.reload()
+        await rt.reload()
         denied = await rt.run("add", {"a": 1, "b": 2}, ANA)
         off = await rt.run("slow", {}, ANA)
         file.write_text("[tools.slow]\nenabld = false\n")
         with pytest.raises(ConfigError, match="enabld"):
-            rt.reload()
+            await rt.reload()
         still = await rt.run("add", {"a": 1, "b": 2}, ANA)
         go_on.set()
         finished = await running

@@ -70,7 +70,7 @@ def _was_answered(call: Call, request: ApprovalRequest) -> bool:
 async def _ask(call: Call, request: ApprovalRequest) -> approval.Approved | approval.Edited:
     core, context = call.core, call.context
     clock_stopped = call.family.waiting() if call.family is not None else nullcontext()
-    with clock_stopped:
+    with clock_stopped, core.outside(call):
         return await approval.ask(request, context, core.approvers, core.grants)
 
 

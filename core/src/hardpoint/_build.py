@@ -1,4 +1,4 @@
-"""Build the parts of a runtime from its configuration, start them, change them, stop them."""
+"""Build the parts of a runtime from its configuration, start them, stop them."""
 
 from __future__ import annotations
 
@@ -57,11 +57,20 @@ class ConfigSource:
     path: Path | str | None = None
     project: Path | str | None = None
     overrides: Mapping[str, Any] | None = None
+    adjust: Callable[[Config], Config] = lambda config: config
 
     def read(self) -> Config:
         from hardpoint.config.files import load_config
 
-        return load_config(path=self.path, project=self.project, overrides=self.overrides)
+        return self.adjust(
+            load_config(path=self.path, project=self.project, overrides=self.overrides)
+        )
+
+    def stamp(self) -> Mapping[str, tuple[int, ...]]:
+        """What is another one after any of the files has changed."""
+        from hardpoint.config.files import places, stamp
+
+        return stamp(places(self.path, self.project))
 
 
 class CallbackApprover(Approver):
@@ -122,14 +131,14 @@ def build(parts: Parts) -> Core:
         registry=registry,
         plugins=plugins,
         rules=rules,
-        limiter=_limiter(parts, plugins, store),
+        limiter=limiter_of(parts, plugins, store),
         grants=StoredGrants(store, parts.clock, valid_seconds=config.approval.expires),
-        approvers=_approvers(parts, plugins),
+        approvers=approvers_of(parts, plugins),
         leaks=leaks,
-        cleaner=_cleaner(config, plugins, leaks, results),
-        recorder=_recorder(plugins, audit),
+        cleaner=cleaner_of(config, plugins, leaks, results),
+        recorder=recorder_of(plugins, audit),
         labels=Labels(store, active=needs_labels(config, rules)),
-        budget=_budget(parts, store),
+        budget=budget_of(parts, store),
         clock=parts.clock,
         origin=parts.origin,
     )
@@ -145,7 +154,7 @@ def build(parts: Parts) -> Core:
         client=parts.http_client,
     )
     _register_own_tools(registry, results, config)
-    core.lock = _lock(config, registry, plugins)
+    core.lock = lock_of(config, registry, plugins)
     return core
 
 
@@ -257,7 +266,7 @@ def _results(parts: Parts, store: Store) -> Any:
     )
 
 
-def _limiter(parts: Parts, plugins: PluginManager, store: Store) -> RateLimiterBackend:
+def limiter_of(parts: Parts, plugins: PluginManager, store: Store) -> RateLimiterBackend:
     from hardpoint.policy import rate_limit
     from hardpoint.rate_limiter import RateLimiter
 
@@ -279,7 +288,7 @@ def _limiter(parts: Parts, plugins: PluginManager, store: Store) -> RateLimiterB
     return plugins.limiters[name].value
 
 
-def _approvers(parts: Parts, plugins: PluginManager) -> Sequence[tuple[str, Approver]]:
+def approvers_of(parts: Parts, plugins: PluginManager) -> Sequence[tuple[str, Approver]]:
     if parts.approvers:
         return parts.approvers
     named: list[tuple[str, Approver]] = []
@@ -302,7 +311,7 @@ def _approvers(parts: Parts, plugins: PluginManager) -> Sequence[tuple[str, Appr
     return named
 
 
-def _cleaner(config: Config, plugins: PluginManager, leaks: Any, results: Any) -> Cleaner:
+def cleaner_of(config: Config, plugins: PluginManager, leaks: Any, results: Any) -> Cleaner:
     return Cleaner(
         leaks,
         results,
@@ -320,11 +329,11 @@ def _jobs(core: Core) -> Any:
     return Jobs(core, shared=core.services.keeps_state, runs_here=here or core.origin == "job")
 
 
-def _recorder(plugins: PluginManager, audit: Any) -> Recorder:
+def recorder_of(plugins: PluginManager, audit: Any) -> Recorder:
     return Recorder(audit, tuple(plugins.extension("audit_sink").values()))
 
 
-def _budget(parts: Parts, store: Store) -> Any:
+def budget_of(parts: Parts, store: Store) -> Any:
     from hardpoint.config import Budget
 
     budget = parts.config.budget
@@ -335,7 +344,7 @@ def _budget(parts: Parts, store: Store) -> Any:
     return Budgets(budget, store, parts.clock)
 
 
-def _lock(config: Config, registry: ToolRegistry, plugins: PluginManager) -> Any:
+def lock_of(config: Config, registry: ToolRegistry, plugins: PluginManager) -> Any:
     if config.plugins.lock is None:
         return None
     from hardpoint.lockfile.guard import Guard
@@ -360,38 +369,58 @@ async def start(core: Core) -> None:
     Raises:
         ConfigError: A secret of the system that the settings refer to is not set.
     """
-    secrets = core.services.secrets
-    await secrets.learn_all()
+    await core.services.secrets.learn_all()
+    await check_secrets(core)
+    for value in extensions_of(core.plugins):
+        await start_one(core, value)
+    if core.origin != "cli" and core.services.keeps_state:
+        await core.services.jobs.start()
+
+
+async def check_secrets(core: Core) -> None:
+    """Raise `ConfigError` where plugins' settings refer to secrets that are not set."""
     references = references_in(list(core.plugins.configs.values()))
-    missing = await secrets.missing(references)
+    missing = await core.services.secrets.missing(references)
     if missing:
         names = ", ".join(missing)
         raise ConfigError(
             f"the settings refer to secrets that are not set: {names}",
             hint=f"run `hardpoint secrets set {missing[0].removeprefix('system:')} --system`",
         )
-    executors = core.plugins.extensions.get("job_executor")  # started by the jobs
-    for kind in core.plugins.extensions.values():
-        for owned in kind.values():
-            begin = getattr(owned.value, "start", None)
-            if kind is not executors and inspect.iscoroutinefunction(begin):
-                await begin(core.services)
-    if core.origin != "cli" and core.services.keeps_state:
-        await core.services.jobs.start()
+
+
+def extensions_of(plugins: PluginManager) -> Sequence[Any]:
+    """What plugins registered as extensions and is started here; jobs start their executors."""
+    return [
+        owned.value
+        for kind, table in plugins.extensions.items()
+        if kind != "job_executor"
+        for owned in table.values()
+    ]
+
+
+async def start_one(core: Core, value: Any) -> None:
+    begin = getattr(value, "start", None)
+    if inspect.iscoroutinefunction(begin):
+        await begin(core.services)
+
+
+async def stop_one(value: Any) -> None:
+    end = getattr(value, "stop", None)
+    if inspect.iscoroutinefunction(end):
+        await end()
 
 
 async def stop(core: Core) -> None:
     """End everything, the youngest first; one failure does not stop the rest."""
     failures: list[Exception] = []
     await core.services.end_jobs()
-    for kind in reversed(list(core.plugins.extensions.values())):
-        for owned in reversed(list(kind.values())):
-            end = getattr(owned.value, "stop", None)
-            if inspect.iscoroutinefunction(end):
-                try:
-                    await end()
-                except Exception as error:  # foreign code; the others must still end
-                    failures.append(error)
+    await core.close_retiring()
+    for value in reversed(extensions_of(core.plugins)):
+        try:
+            await stop_one(value)
+        except Exception as error:  # foreign code; the others must still end
+            failures.append(error)
     try:
         await core.close()
     except Exception as error:  # foreign code; files must still be closed
@@ -401,21 +430,6 @@ async def stop(core: Core) -> None:
     core.services.close_files()
     if failures:
         raise ExceptionGroup("the runtime did not close cleanly", failures)
-
-
-def rebuild(core: Core, parts: Parts) -> None:
-    """Put new settings in force: rules, tools, limits, plugins on and off."""
-    rules = read_rules(parts.config)
-    lock = _lock(parts.config, core.registry, core.plugins)
-    core.plugins.change(parts.config, load_installed=parts.installed_plugins)
-    core.config = parts.config
-    core.rules = rules
-    core.lock = lock
-    core.mode = parts.config.policy.mode
-    core.approvers = _approvers(parts, core.plugins)
-    core.cleaner = _cleaner(parts.config, core.plugins, core.leaks, core.services.results)
-    core.forget_plans()
-    core.registry.touch()
 
 
 def under_policy(core: Core, policy: PolicyConfig) -> Core:

@@ -247,7 +247,7 @@ async def run(call: Call) -> None:
     )
     place = await core.take_place(plan, call.ancestors)
     try:
-        await core.enter(plan)
+        await core.enter(plan, call.generation)
         call.began = True
         with nullcontext() if core.around is None else core.around(call.id):
             output = await within(
@@ -393,6 +393,16 @@ async def run_call(
 ) -> CallOutcome:
     """Take one call through all ten steps. Never raises, except when it is cancelled."""
     call = Call(core, request, context, family, watch)
+    call.generation = core.begin_call()
+    try:
+        await _take(call)
+        return await settle(call)
+    finally:
+        core.end_call(call.generation)
+
+
+async def _take(call: Call) -> None:
+    core = call.core
     try:
         await find(call)
         while True:
@@ -419,7 +429,6 @@ async def run_call(
             write_decided(call)
         except NotAuthorized as error:
             call.error = call.error or error
-    return await settle(call)
 
 
 def _as_tool_error(call: Call, error: Exception) -> ToolError:

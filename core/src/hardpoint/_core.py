@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from hardpoint._clean import Cleaner
@@ -16,7 +17,13 @@ from hardpoint._record import Labels, Recorder
 from hardpoint.config import Config
 from hardpoint.context import JobContext, Origin
 from hardpoint.domains import OrchestratorDomain
-from hardpoint.errors import DomainUnavailable, ExternalService, HardpointError, ToolError
+from hardpoint.errors import (
+    DomainUnavailable,
+    ExternalService,
+    HardpointError,
+    ToolError,
+    ToolNotFound,
+)
 from hardpoint.interfaces import Approver, Clock, ExecutionDomain, RateLimiterBackend, Toolset
 from hardpoint.plugins import PluginManager
 from hardpoint.policy.loops import LoopGuard
@@ -74,10 +81,18 @@ class Core:
         self.lock: Any = None
         """The `Guard` of the lock file in force; None without one."""
         self._plans: dict[str, tuple[int, Plan]] = {}
-        self._gate = asyncio.Semaphore(config.limits.concurrency)
-        self._tool_gates: dict[str, asyncio.Semaphore] = {}
+        self._places = config.limits.concurrency
+        self._gate = asyncio.Semaphore(self._places)
+        self._tool_gates: dict[tuple[str, int], asyncio.Semaphore] = {}
         self._opened: dict[int, asyncio.Future[None]] = {}
-        self._exits = AsyncExitStack()
+        self._entered: dict[int, Toolset | ExecutionDomain] = {}
+        self.generation = 0
+        """Goes up when another configuration is in force."""
+        self._running: dict[int, int] = {}
+        self._ended: dict[int, asyncio.Event] = {}
+        self._in_a_hurry = False
+        self.retiring: set[asyncio.Task[None]] = set()
+        self.reloading = asyncio.Lock()
         self._lock = threading.Lock()
         self.closed = False
 
@@ -97,6 +112,7 @@ class Core:
             plan = known[1]
         else:
             plan = make_plan(entry, self.config, self.plugins, self.rules, self.orchestrator)
+            plan.generation = self.generation
         self._plans[name] = (version, plan)
         return plan
 
@@ -126,17 +142,37 @@ class Core:
 
     # opening what opens late --------------------------------------------------------------------
 
-    async def enter(self, plan: Plan) -> None:
+    async def enter(self, plan: Plan, generation: int) -> None:
         """Enter the tool's toolset and domain at their first call.
 
+        Args:
+            plan: Of the tool.
+            generation: The configuration that the call counts for now. What an older plan names may
+                be closed already when that is a newer one.
+
         Raises:
+            ToolNotFound: The tool was taken out while the call waited for a person.
             ExternalService: The toolset cannot be reached.
             DomainUnavailable: The domain cannot be opened.
         """
+        if plan.generation < generation and not self._is_in_force(plan):
+            raise ToolNotFound(
+                plan.entry.name,
+                hint="it was taken out or replaced while the call waited; call again",
+            )
         if plan.entry.toolset is not None:
             await self._enter_once(plan.entry.toolset, f"toolset {plan.entry.toolset.name!r}")
         if plan.domain is not None and plan.domain is not self.orchestrator:
             await self._enter_once(plan.domain, f"domain {plan.domain_name!r}")
+
+    def _is_in_force(self, plan: Plan) -> bool:
+        entry = self.registry.entry(plan.entry.name)
+        if entry is None or entry.toolset is not plan.entry.toolset:
+            return False
+        if plan.domain is None or plan.domain is self.orchestrator:
+            return True
+        domain = self.plugins.domains.get(plan.domain_name)
+        return domain is not None and domain.value is plan.domain
 
     async def _enter_once(self, thing: Toolset | ExecutionDomain, what: str) -> None:
         opened = self._opened.get(id(thing))
@@ -144,7 +180,7 @@ class Core:
             opened = asyncio.get_running_loop().create_future()
             self._opened[id(thing)] = opened
             try:
-                await self._exits.enter_async_context(thing)
+                await thing.__aenter__()
             except BaseException as error:
                 del self._opened[id(thing)]
                 opened.set_exception(_cannot_open(thing, what, error))
@@ -152,15 +188,80 @@ class Core:
                 if not isinstance(error, Exception):
                     raise
                 raise _cannot_open(thing, what, error) from error
+            self._entered[id(thing)] = thing
             opened.set_result(None)
             return
         await asyncio.shield(opened)
 
+    async def leave(self, thing: Toolset | ExecutionDomain) -> None:
+        """Leave a toolset or domain for good; nothing where no call has entered it."""
+        self._opened.pop(id(thing), None)
+        entered = self._entered.pop(id(thing), None)
+        if entered is not None:
+            await entered.__aexit__(None, None, None)
+
     async def close(self) -> None:
         """Leave toolsets and domains, last opened first; no call begins any more."""
         self.closed = True
+        failures: list[Exception] = []
+        for thing in reversed(list(self._entered.values())):
+            try:
+                await self.leave(thing)
+            except Exception as error:  # foreign code; the others must still be left
+                failures.append(error)
         self._opened.clear()
-        await self._exits.aclose()
+        if failures:
+            raise ExceptionGroup("not everything could be left", failures)
+
+    # generations -------------------------------------------------------------------------------
+
+    def begin_call(self) -> int:
+        """Note that a call runs under the configuration in force; hand it back to `end_call`."""
+        generation = self.generation
+        self._running[generation] = self._running.get(generation, 0) + 1
+        return generation
+
+    def end_call(self, generation: int) -> None:
+        left = self._running[generation] - 1
+        if left:
+            self._running[generation] = left
+            return
+        del self._running[generation]
+        for event in self._ended.values():
+            event.set()
+
+    @contextlib.contextmanager
+    def outside(self, call: Any) -> Iterator[None]:
+        """While a call waits for a person it holds up nothing that is to be closed."""
+        self.end_call(call.generation)
+        try:
+            yield
+        finally:
+            call.generation = self.begin_call()
+
+    async def calls_ended(self, generation: int) -> None:
+        """Wait until no call runs any more that began under this configuration or an older one."""
+        event = self._ended.setdefault(generation, asyncio.Event())
+        while not self._in_a_hurry and any(each <= generation for each in self._running):
+            event.clear()
+            await event.wait()
+        self._ended.pop(generation, None)
+
+    async def close_retiring(self) -> None:
+        """Close now what still waits for its last calls."""
+        self._in_a_hurry = True
+        for event in self._ended.values():
+            event.set()
+        await asyncio.gather(*self.retiring, return_exceptions=True)
+
+    def change_gates(self) -> None:
+        """Count places as the configuration in force says, and anew where it says another number.
+
+        Calls that run give theirs back where they had them.
+        """
+        if self._places != self.config.limits.concurrency:
+            self._places = self.config.limits.concurrency
+            self._gate = asyncio.Semaphore(self._places)
 
     # places ------------------------------------------------------------------------------------
 
@@ -187,10 +288,8 @@ class Core:
             gate.release()
 
     def _tool_gate(self, plan: Plan) -> asyncio.Semaphore:
-        name = plan.entry.name
-        if name not in self._tool_gates:
-            self._tool_gates[name] = asyncio.Semaphore(plan.config.concurrency or 1)
-        return self._tool_gates[name]
+        places = plan.config.concurrency or 1
+        return self._tool_gates.setdefault((plan.entry.name, places), asyncio.Semaphore(places))
 
     # what is visible ---------------------------------------------------------------------------
 

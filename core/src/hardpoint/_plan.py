@@ -54,6 +54,8 @@ class Plan:
     limit_hooks: Sequence[HookFunction]
     started_hooks: Sequence[HookFunction]
     finished_hooks: Sequence[HookFunction]
+    generation: int = 0
+    """The configuration that it was made under, as a number that goes up."""
     recorded: tuple[JobContext, Any, Shared] | None = None
     """What the last record of a decision can share with the next one."""
     limits_of_user: tuple[str, Sequence[LimitRequest]] | None = None

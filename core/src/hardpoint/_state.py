@@ -58,6 +58,7 @@ class Call:
         "effects",
         "error",
         "family",
+        "generation",
         "id",
         "imposed",
         "judged",
@@ -109,6 +110,8 @@ class Call:
         self.digest: str | None = None
         self.edits = 0
         self.reservation: Any = None
+        self.generation = core.generation
+        """Of the configuration that it counts for."""
         self.began = False
         """Whether the tool was handed to its domain, and may have done anything."""
         self.decided_written = False

@@ -26,6 +26,7 @@ from hardpoint.interfaces import Approver, ExecutionDomain, RateLimiterBackend
 from hardpoint.protected import install_hint
 from hardpoint.registrars import (
     CORE_DOMAINS,
+    EXTENSION_KINDS,
     ApproverRegistrar,
     CommandRef,
     CommandRegistrar,
@@ -36,7 +37,7 @@ from hardpoint.registrars import (
     RateLimiterRegistrar,
     ToolRegistrar,
 )
-from hardpoint.registry import ToolRegistry
+from hardpoint.registry import ToolRegistry, goes_on
 
 logger = logging.getLogger(__name__)
 
@@ -89,9 +90,17 @@ class HookFunction:
 class PluginManager:
     """The plugins of one runtime, and everything that they registered."""
 
-    def __init__(self, config: Config, registry: ToolRegistry) -> None:
+    def __init__(
+        self, config: Config, registry: ToolRegistry, *, running: ToolRegistry | None = None
+    ) -> None:
+        """Args:
+        config: Which plugins are on, and their settings.
+        registry: Where their tools are registered.
+        running: The registry that this one will be exchanged into, where it is a copy.
+        """
         self.config = config
         self.registry = registry
+        self._running = running
         self.records: dict[str, PluginRecord] = {}
         self.errors: dict[str, HardpointError] = {}
         self.configs: dict[str, Any] = {}
@@ -104,6 +113,8 @@ class PluginManager:
         for specs in SPECS:
             self._pm.add_hookspecs(specs)
         self._impls: dict[str, tuple[HookFunction, ...]] = {}
+        self._added: dict[str, tuple[Any, str | None]] = {}
+        """The modules of the host program, with their distributions."""
 
     # loading -----------------------------------------------------------------------------------
 
@@ -146,6 +157,7 @@ class PluginManager:
         Raises:
             PluginError: It cannot be used; nothing of it stays.
         """
+        self._added[name] = (module, distribution)
         record = PluginRecord(name, distribution=distribution)
         reason = self.blocked_reason(name)
         if reason is not None:
@@ -154,45 +166,74 @@ class PluginManager:
         self._register(record, module)
         self._impls.clear()
 
-    def change(self, config: Config, *, load_installed: bool) -> None:
-        """Put another configuration in force: unload what is off or changed, load what is on.
+    def changed(self, config: Config, *, load_installed: bool) -> PluginManager:
+        """The plugins under another configuration. Nothing of this manager or its registry changes.
+
+        Plugins whose settings are the same are taken over with all that they registered; the others
+        are registered anew, in a copy of the registry. `ToolRegistry.exchange` puts it in force.
 
         Raises:
             ConfigError: As for `load`.
+            PluginError: As for `load`.
         """
-        before, self.config = self.config, config
-        for name, record in list(self.records.items()):
-            same = before.plugin.get(name) == config.plugin.get(name)
-            off = self.blocked_reason(name) is not None
-            if record.status == "active" and (off or not same) and record.from_entry_point:
-                self.unload(name)
-        if not load_installed:
-            return
-        active = {name for name, record in self.records.items() if record.status == "active"}
-        self.errors.clear()
-        for name in [n for n in self.records if n not in active]:
-            self._pm.unblock(name)
-        self.load([e for e in find_entry_points() if e.name not in active])
+        stay = self._untouched(config)
+        owners = {
+            record.owner
+            for name, record in self.records.items()
+            if record.status == "active" and name not in stay
+        }
+        made = PluginManager(config, self.registry.without(owners), running=self.registry)
+        for name in stay:
+            made._carry(self, name)
+        for name, (module, distribution) in self._added.items():
+            if name not in stay:
+                made.add(name, module, distribution=distribution)
+        if load_installed:
+            made.load([e for e in find_entry_points() if e.name not in made.records])
+        return made
 
-    def unload(self, name: str) -> None:
-        """Take everything back that a plugin registered."""
-        record = self.records.pop(name)
-        module = self._pm.get_plugin(name)
-        tables: list[dict[str, Owned[Any]]] = [
-            self.domains,
-            self.approvers,
-            self.limiters,
-            self.commands,
-            *self.extensions.values(),
-        ]
-        for table in tables:
-            for key in [key for key, owned in table.items() if owned.owner == record.owner]:
-                del table[key]
-        self.registry.remove_owner(record.owner)
-        self.configs.pop(name, None)
-        if module is not None:
-            self._withdraw(module)
-        self._impls.clear()
+    def _untouched(self, config: Config) -> Collection[str]:
+        """The active plugins that another configuration neither changes nor switches off."""
+        next_time = PluginManager(config, self.registry)
+        stay = {
+            name
+            for name, record in self.records.items()
+            if record.status == "active"
+            and next_time.blocked_reason(name) is None
+            and self.config.plugin.get(name) == config.plugin.get(name)
+        }
+        # What is registered says of whom it is, not of which plugin: a distribution changes whole.
+        active = {n: r for n, r in self.records.items() if r.status == "active"}
+        owners = {record.owner for name, record in active.items() if name not in stay}
+        return {name for name in stay if self.records[name].owner not in owners}
+
+    def _carry(self, other: PluginManager, name: str) -> None:
+        """Take an active plugin over from another manager, with everything that it registered."""
+        record = other.records[name]
+        self._pm.register(other._pm.get_plugin(name), name=name)
+        self.records[name] = record
+        self.configs[name] = other.configs.get(name)
+        if name in other._added:
+            self._added[name] = other._added[name]
+        for theirs, ours in zip(other.tables(), self.tables(), strict=True):
+            ours.update({k: owned for k, owned in theirs.items() if owned.owner == record.owner})
+
+    def tables(self) -> Sequence[dict[str, Owned[Any]]]:
+        """Everything that is registered by name, table by table; always in the same order."""
+        named: list[Any] = [self.domains, self.approvers, self.limiters, self.commands]
+        return [*named, *(self.extensions.setdefault(kind, {}) for kind in EXTENSION_KINDS)]
+
+    def keep_equal(self, former: PluginManager) -> None:
+        """Where something equals what runs already under the same name, go on with that."""
+        for theirs, ours in zip(former.tables(), self.tables(), strict=True):
+            for name, owned in list(ours.items()):
+                running = theirs.get(name)
+                if (
+                    running is not None
+                    and running.owner == owned.owner
+                    and goes_on(running.value, owned.value)
+                ):
+                    ours[name] = running
 
     def blocked_reason(self, name: str) -> str | None:
         """Why a plugin is switched off, or None."""
@@ -247,7 +288,7 @@ class PluginManager:
     def _run_registration(self, record: PluginRecord, module: Any) -> tuple[str, ...]:
         owner = record.owner
         config = self._structure_config(record, module)
-        tools = ToolRegistrar(self.registry, owner)
+        tools = ToolRegistrar(self.registry, owner, running=self._running)
         domains: DomainRegistrar = NamedRegistrar(
             "domain", ExecutionDomain, self.domains, owner, reserved=CORE_DOMAINS
         )

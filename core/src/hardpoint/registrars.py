@@ -68,8 +68,16 @@ class CommandRef:
 class ToolRegistrar:
     """Stages the tools and toolsets of one plugin."""
 
-    def __init__(self, registry: ToolRegistry, owner: str) -> None:
+    def __init__(
+        self, registry: ToolRegistry, owner: str, *, running: ToolRegistry | None = None
+    ) -> None:
+        """Args:
+        registry: Where they are registered.
+        owner: Of whom.
+        running: Where toolsets find themselves later on, where that is another one.
+        """
         self._registry = registry
+        self._running = running or registry
         self._owner = owner
         self._staged: list[Callable[[], Any]] = []
         self._names: set[str] = set()
@@ -99,7 +107,7 @@ class ToolRegistrar:
 
     def replace(self, toolset: Toolset, definitions: Any) -> None:
         """Make these the tools of a registered toolset; for toolsets, at run time."""
-        self._registry.replace(toolset, definitions)
+        self._running.replace(toolset, definitions)
 
     def commit(self) -> None:
         for position, step in enumerate(self._staged):

@@ -43,6 +43,34 @@ class _OwnedToolset:
     owner: str
     prefix: str
 
+    def is_same(self, other: _OwnedToolset) -> bool:
+        return (
+            self.owner == other.owner
+            and self.prefix == other.prefix
+            and goes_on(self.toolset, other.toolset)
+        )
+
+
+def goes_on(running: Any, made: Any) -> bool:
+    """Whether a thing that runs already is what another configuration asks for: they are equal."""
+    try:
+        return running is made or (type(running) is type(made) and bool(running == made))
+    except Exception:  # comparing is foreign code; what cannot be compared is not the same
+        logger.exception("%s cannot be compared", type(running).__name__)
+        return False
+
+
+def _difference(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> RegistryChange:
+    return RegistryChange(
+        added=tuple(sorted(after.keys() - before.keys())),
+        removed=tuple(sorted(before.keys() - after.keys())),
+        changed=tuple(
+            name
+            for name in sorted(after.keys() & before.keys())
+            if after[name].definition != before[name].definition
+        ),
+    )
+
 
 Listener = Callable[[RegistryChange], None]
 
@@ -247,14 +275,54 @@ class ToolRegistry:
         if gone:
             self._tell(RegistryChange(removed=gone))
 
-    def remove_owner(self, owner: str) -> None:
-        """Remove everything that one owner registered; for plugins that are switched off."""
+    # another configuration ---------------------------------------------------------------------
+
+    def without(self, owners: Collection[str]) -> ToolRegistry:
+        """A copy that lacks what these owners registered, to register their next things in."""
+        return self._part(lambda owner: owner not in owners)
+
+    def exchange(self, owners: Collection[str], staged: ToolRegistry) -> ToolRegistry:
+        """Take what these owners have in another registry in place of what they have here.
+
+        All at once, and the listeners are told the difference. A toolset that equals the one that
+        is here stays out: the one that is here goes on, with the tools that it has.
+
+        Returns:
+            What they had here, to exchange it back.
+        """
         with self._lock:
-            for name in [n for n, owned in self._toolsets.items() if owned.owner == owner]:
-                del self._toolsets[name]
-            gone = self._remove(lambda entry: entry.owner == owner)
-        if gone:
-            self._tell(RegistryChange(removed=gone))
+            before = self._entries
+            former = self._part(lambda owner: owner in owners)
+            rest, new = self.without(owners), staged._part(lambda owner: owner in owners)
+            going_on = {
+                name: here
+                for name, owned in new._toolsets.items()
+                if (here := former._toolsets.get(name)) is not None and here.is_same(owned)
+            }
+            rest._toolsets |= new._toolsets | going_on
+            rest._entries |= {
+                name: entry
+                for name, entry in new._entries.items()
+                if entry.toolset is None or entry.toolset.name not in going_on
+            }
+            rest.dropped += new.dropped
+            rest._set_entries(rest._entries)
+            for owned in going_on.values():
+                rest.replace(owned.toolset, owned.toolset.definitions())
+            self._toolsets, self.dropped = rest._toolsets, rest.dropped
+            self._set_entries(rest._entries)
+            change = _difference(before, self._entries)
+        if change != RegistryChange():
+            self._tell(change)
+        return former
+
+    def _part(self, belongs: Callable[[str], bool]) -> ToolRegistry:
+        made = ToolRegistry(protect=self.protect)
+        with self._lock:
+            made._toolsets = {n: o for n, o in self._toolsets.items() if belongs(o.owner)}
+            made._set_entries({n: e for n, e in self._entries.items() if belongs(e.owner)})
+            made.dropped = tuple(d for d in self.dropped if d.toolset in made._toolsets)
+        return made
 
     def touch(self) -> None:
         """Tell the listeners that what a caller may see could have changed."""
@@ -307,15 +375,7 @@ class ToolRegistry:
             # Whoever reads without the lock sees all of the old tools or all of the new ones.
             self._set_entries(others | after)
             self.dropped = (*(d for d in self.dropped if d.toolset != toolset.name), *dropped)
-            change = RegistryChange(
-                added=tuple(sorted(after.keys() - before.keys())),
-                removed=tuple(sorted(before.keys() - after.keys())),
-                changed=tuple(
-                    name
-                    for name in sorted(after.keys() & before.keys())
-                    if after[name].definition != before[name].definition
-                ),
-            )
+            change = _difference(before, after)
         if change != RegistryChange():
             self._tell(change)
 

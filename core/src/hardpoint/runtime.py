@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from hardpoint import _build
+from hardpoint import _build, _reload
 from hardpoint._call import run_call
 from hardpoint._core import Core
 from hardpoint._state import Watch
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from hardpoint.jobs.service import Jobs
     from hardpoint.lockfile import Surface
     from hardpoint.net import PinnedClient
+
+
+logger = logging.getLogger(__name__)
 
 
 @attrs.frozen
@@ -115,6 +119,7 @@ class Runtime:
         *,
         project: Path | str | None = None,
         overrides: Mapping[str, Any] | None = None,
+        adjust: Callable[[Config], Config] = lambda config: config,
         **options: Any,
     ) -> Self:
         """A runtime as the configuration says: managed file, variables, project, user.
@@ -123,12 +128,13 @@ class Runtime:
             path: Read this file in place of the user's and the project's.
             project: Where to look for a project's configuration; the current folder when absent.
             overrides: Settings that win over files, as nested tables.
+            adjust: Changes what was read, each time that it is read.
             **options: As for `Runtime`.
 
         Raises:
             ConfigError: A file cannot be used; every problem is named with file and line.
         """
-        source = _build.ConfigSource(path, project, overrides)
+        source = _build.ConfigSource(path, project, overrides, adjust)
         options = {"installed_plugins": True, "in_memory": False, **options}
         runtime = cls(source.read(), **options)
         runtime._source = source
@@ -173,7 +179,11 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         self._core.services.loop = asyncio.get_running_loop()
-        await _build.start(self._core)
+        try:
+            await _build.start(self._core)
+        except BaseException:
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
@@ -183,14 +193,47 @@ class Runtime:
         """Leave toolsets and domains, write what is buffered, close files."""
         await _build.stop(self._core)
 
-    def reload(self) -> None:
-        """Read the configuration again. Running calls keep what they started with.
+    async def reload(self, config: Config | None = None) -> None:
+        """Put another configuration in force; the one of the files, read again, unless given.
+
+        Tools, servers, domains and extensions that are new are started, those that are gone are
+        closed when the last call that began before has ended, those that stay as they were run on.
+        Running calls keep what they started with.
 
         Raises:
-            ConfigError: The new configuration cannot be used; the old one stays in force.
+            HardpointError: The new configuration cannot be used, or names what cannot change while
+                the program runs; the old one stays in force.
         """
-        config = self._source.read() if self._source is not None else self._parts.config
-        _build.rebuild(self._core, attrs.evolve(self._parts, config=config))
+        if config is None:
+            config = self._source.read() if self._source is not None else self._core.config
+        parts = attrs.evolve(self._parts, config=config)
+        await _reload.reload(self._core, parts)
+        self._parts = parts
+
+    async def follow_config(self, *, every: float = 1.0) -> None:
+        """Reload whenever a file of the configuration changes; until it is cancelled.
+
+        One that cannot be used is logged, and the settings in force stay.
+
+        Args:
+            every: Seconds between two looks at the files.
+        """
+        source = self._source
+        if source is None:
+            return
+        seen = source.stamp()
+        while True:
+            await asyncio.sleep(every)
+            now = await asyncio.to_thread(source.stamp)
+            if now == seen:
+                continue
+            seen = now
+            try:
+                await self.reload()
+            except Exception as error:  # what plugins start is foreign code
+                logger.error("the former settings stay in force: %s", error)
+            else:
+                logger.info("the changed settings are in force")
 
     # calls -------------------------------------------------------------------------------------
 

@@ -103,6 +103,11 @@ class CoreServices:
             await self._jobs.stop()
 
     @property
+    def open_store(self) -> Any:
+        """The store of this runtime, for what the core builds on it."""
+        return self._store
+
+    @property
     def keeps_state(self) -> bool:
         """Whether the store outlives the runtime, so that other processes may share it."""
         return bool(self._store.location != ":memory:")

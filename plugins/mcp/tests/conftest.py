@@ -455,3 +455,16 @@ def _tables(
     for key, value in tree.items():
         if isinstance(value, dict):
             yield from _tables(value, (*path, key))
+
+
+@pytest.fixture
+def wait_for_line() -> Callable[[Any, bytes], bytes]:
+    """Read a program's output until a line holds something."""
+
+    def wait(stream: Any, wanted: bytes) -> bytes:
+        for line in stream:
+            if wanted in line:
+                return bytes(line)
+        raise AssertionError(f"it ended without saying {wanted!r}")
+
+    return wait

@@ -218,13 +218,19 @@ def handle(message: dict[str, Any]) -> None:
                 "id": message["id"],
                 "result": {
                     "protocolVersion": version,
-                    "capabilities": {"tools": {"listChanged": True}},
+                    "capabilities": {
+                        "tools": {"listChanged": True},
+                        **({"resources": {}} if "library" in HOW else {}),
+                    },
                     "serverInfo": {"name": "fake", "version": "0"},
                 },
             }
         )
     elif method == "tools/list":
         list_tools(message)
+    elif method == "resources/list" and "library" in HOW:
+        listed = [{"uri": "fake://book", "name": "book"}]
+        send({"jsonrpc": "2.0", "id": message["id"], "result": {"resources": listed}})
     elif method == "tools/call":
         threading.Thread(target=call, args=(message,), daemon=True).start()
     elif method == "ping":

@@ -195,10 +195,10 @@ async def test_one_clients_state_is_of_no_use_to_another(front):
         await call.ask({"q": {"method": "elicitation/create", "params": {}}})
         return {}
 
-    parking = Parking(60)
+    parking = Parking()
     parked = ParkedCall(work)
     await parked.proceed()
-    nonce = parking.park(parked, "ana")
+    nonce = parking.park(parked, "ana", 60)
 
     assert parking.take(nonce, "eve") is None
     assert parking.take(nonce, "ana") is parked
@@ -213,10 +213,10 @@ async def test_parked_calls_end_when_nobody_comes_back(wait_until):
         await call.ask({"q": {"method": "elicitation/create", "params": {}}})
         return {}
 
-    parking = Parking(0.1)
+    parking = Parking()
     parked = ParkedCall(work)
     await parked.proceed()
-    parking.park(parked, "ana")
+    parking.park(parked, "ana", 0.1)
 
     assert await wait_until(parked.task.cancelled)
     assert len(parking) == 0
@@ -229,11 +229,11 @@ async def test_one_client_cannot_fill_the_parking():
         await call.ask({"q": {"method": "elicitation/create", "params": {}}})
         return {}
 
-    parking = Parking(60)
+    parking = Parking()
     for owner in ["ana"] * 200 + ["ben"]:
         parked = ParkedCall(work)
         await parked.proceed()
-        nonce = parking.park(parked, owner)
+        nonce = parking.park(parked, owner, 60)
 
     assert len(parking) <= 51
     assert parking.take(nonce, "ben") is not None

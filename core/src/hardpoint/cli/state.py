@@ -41,7 +41,7 @@ class State:
         from hardpoint.config.files import load_config
 
         self._listen()
-        return self._with_switches(load_config(path=self.config_file))
+        return self.with_switches(load_config(path=self.config_file))
 
     def _listen(self) -> None:
         """Let the log say what is wrong, or with `-v` what happens."""
@@ -53,7 +53,8 @@ class State:
             stream=sys.stderr,
         )
 
-    def _with_switches(self, config: Config) -> Config:
+    def with_switches(self, config: Config) -> Config:
+        """A configuration with `-p` of this run."""
         import attrs
 
         off = {name[3:] for name in self.plugin_switches if name.startswith("no:")}

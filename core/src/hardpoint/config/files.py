@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +15,12 @@ import attrs
 from hardpoint.config.merge import Layer, merge
 from hardpoint.config.model import LOAD_VARIABLE, Config, Level, Source
 from hardpoint.config.positions import spans_of
-from hardpoint.config.trust import is_trusted
+from hardpoint.config.trust import is_trusted, trusted_file
 from hardpoint.errors import ConfigError
 from hardpoint.folders import folder
 
 PROJECT_FILE: Final = Path(".hardpoint") / "config.toml"
+PYPROJECT: Final = "pyproject.toml"
 PREFIX: Final = "HARDPOINT_"
 
 
@@ -39,10 +40,33 @@ def find_project_file(start: Path) -> Path | None:
     for place in (start, *start.parents):
         if (place / PROJECT_FILE).is_file():
             return place / PROJECT_FILE
-        pyproject = place / "pyproject.toml"
+        pyproject = place / PYPROJECT
         if pyproject.is_file() and "[tool.hardpoint" in pyproject.read_text("utf-8", "replace"):
             return pyproject
     return None
+
+
+def places(path: Path | str | None = None, project: Path | str | None = None) -> Sequence[Path]:
+    """Every file that `load_config` looks at or for, there or not; and what it trusts."""
+    if path is not None:
+        return (managed_file(), Path(path))
+    start = Path(project) if project is not None else Path.cwd()
+    above = [
+        place / name for place in (start, *start.parents) for name in (PROJECT_FILE, PYPROJECT)
+    ]
+    return (managed_file(), *above, user_file(), trusted_file())
+
+
+def stamp(places: Sequence[Path]) -> Mapping[str, tuple[int, ...]]:
+    """What a change of any of these files changes too: no content is read."""
+    found: dict[str, tuple[int, ...]] = {}
+    for place in places:
+        try:
+            seen = place.stat()
+        except OSError:
+            continue
+        found[str(place)] = (seen.st_ino, seen.st_mtime_ns, seen.st_size, seen.st_mode)
+    return found
 
 
 def load_config(
@@ -112,7 +136,7 @@ def read_layer(path: Path, level: Level) -> Layer:
         table: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {error}") from error
-    inside: tuple[str, ...] = ("tool", "hardpoint") if path.name == "pyproject.toml" else ()
+    inside: tuple[str, ...] = ("tool", "hardpoint") if path.name == PYPROJECT else ()
     for key in inside:
         table = table.get(key, {})
     sources = {

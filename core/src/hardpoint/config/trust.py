@@ -24,7 +24,7 @@ def trust(path: Path) -> str:
     """Trust the file as it is now; the digest that was remembered."""
     known = _read()
     digest = known[str(path.resolve())] = digest_of(path)
-    place = _file()
+    place = trusted_file()
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = place.with_suffix(".new")
     fresh.write_text(json.dumps(known, indent=1, sort_keys=True))
@@ -33,13 +33,14 @@ def trust(path: Path) -> str:
     return digest
 
 
-def _file() -> Path:
+def trusted_file() -> Path:
+    """Where it is remembered."""
     return folder("data") / "trusted-projects.json"
 
 
 def _read() -> dict[str, str]:
     try:
-        known = json.loads(_file().read_text("utf-8"))
+        known = json.loads(trusted_file().read_text("utf-8"))
     except (OSError, ValueError):
         return {}  # nothing readable means nothing trusted
     return known if isinstance(known, dict) else {}

@@ -38,9 +38,8 @@ def serve(state: Any, stdio: bool, http: tuple[str, int] | None) -> None:
     from hardpoint_mcp.gateway import http as over_http
     from hardpoint_mcp.gateway import run
 
-    config = state.load_config()
-    # With switches of this run it cannot be read again.
-    runtime = run.make_runtime(config if state.plugin_switches else state.config_file)
+    state.load_config()  # says what is wrong with it before anything is served
+    runtime = run.make_runtime(state.config_file, adjust=state.with_switches)
     if http is not None:
         over_http.check_reachable(run.settings_of(runtime).serve, http[0])
 

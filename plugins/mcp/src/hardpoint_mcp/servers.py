@@ -111,6 +111,7 @@ class Servers:
         """Meet the running core. Servers that were never met are asked for their tools now."""
         self.services = services
         self.pins = Pins(services.store("mcp", MIGRATIONS))
+        self._go_on()
         for toolset in self.toolsets.values():
             self._equip(toolset)
         unknown = [toolset for toolset in self.toolsets.values() if toolset.remembered is None]
@@ -118,6 +119,15 @@ class Servers:
             self._discovery = asyncio.ensure_future(self.discover(unknown))
             # A server that never answers may not keep the others' callers waiting.
             await asyncio.wait((self._discovery,), timeout=_PATIENCE_AT_START)
+
+    def _go_on(self) -> None:
+        """Where the registry kept a server from before the settings changed, use that one."""
+        in_force = self.services.registry.toolsets()
+        for name, made in list(self.toolsets.items()):
+            running = in_force.get(name)
+            if isinstance(running, McpToolset) and running is not made:
+                running.go_on_as(made)
+                self.toolsets[name] = running
 
     def _equip(self, toolset: McpToolset) -> None:
         toolset.pins = self.pins
@@ -136,12 +146,27 @@ class Servers:
                 raise result
 
     async def stop(self) -> None:
-        """Stop every server, all at once: a stubborn one makes nobody else wait."""
+        """Stop every server, all at once: a stubborn one makes nobody else wait.
+
+        Those that go on under changed settings are left to who has them then.
+        """
         if self._discovery is not None and not self._discovery.done():
             self._discovery.cancel()
+        kept = self._kept()
         await asyncio.gather(
-            *(toolset.aclose() for toolset in self.toolsets.values()), return_exceptions=True
+            *(t.aclose() for name, t in self.toolsets.items() if kept.get(name) is not t),
+            return_exceptions=True,
         )
+
+    def _kept(self) -> Mapping[str, McpToolset]:
+        """The servers of whoever is in force now, where that is not this object."""
+        if self.services is None:
+            return {}
+        installer = self.services.extensions("installer").get("mcp_server")
+        if installer is None or installer.servers is self:
+            return {}
+        servers: Servers = installer.servers
+        return servers.toolsets
 
     # what servers are given --------------------------------------------------------------------
 

@@ -55,6 +55,21 @@ class McpToolset(Toolset):
         else:
             self._adopt(upstream.catalogue)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same server under the same settings."""
+        if not isinstance(other, McpToolset):
+            return NotImplemented
+        mine, theirs = self.upstream, other.upstream
+        return (self.name, mine.config, mine.prefix) == (other.name, theirs.config, theirs.prefix)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def go_on_as(self, other: McpToolset) -> None:
+        """Run on in place of one that was made from the same settings, with its surroundings."""
+        self._ttl = other._ttl
+        self.upstream.surroundings = other.upstream.surroundings
+
     # what the registry asks --------------------------------------------------------------------
 
     def definitions(self) -> Sequence[ToolDefinition]:

@@ -72,7 +72,7 @@ class Upstream:
         self.on_change: Callable[[str], None] = lambda method: None
         """Told the method of every notification that something changed."""
         self.on_notification: Callable[[str, Message], None] = lambda method, params: None
-        self._surroundings = surroundings or Surroundings()
+        self.surroundings = surroundings or Surroundings()
         self._headers: dict[str, Mapping[Path, str]] = {}
         self._shared: Connection | None = None
         self._own: dict[object, Connection] = {}
@@ -157,7 +157,7 @@ class Upstream:
     async def _make_channel(self, kind: str | None) -> tuple[Channel, str]:
         config = expand(
             attrs.asdict(self.config, recurse=False),
-            os.environ if self._surroundings.variables is None else self._surroundings.variables,
+            os.environ if self.surroundings.variables is None else self.surroundings.variables,
             f"server {self.name!r}",
         )
         if config["command"] is not None:
@@ -172,7 +172,7 @@ class Upstream:
         env = server_environment(given)
         cwd = os.path.expanduser(config["cwd"]) if config["cwd"] else None
         program = find_command(os.path.expanduser(config["command"]), env, cwd)
-        folder = self._surroundings.log_folder
+        folder = self.surroundings.log_folder
         return StdioChannel(
             [program, *config["args"]],
             env,
@@ -191,7 +191,7 @@ class Upstream:
             check_url(url)
         except ValueError as error:
             raise ExternalService(f"server {self.name!r}: {error}") from None
-        auth = self._surroundings.auth(url, self.config)
+        auth = self.surroundings.auth(url, self.config)
 
         def client() -> httpx2.AsyncClient:
             return make_client(url, auth=auth)
@@ -204,7 +204,7 @@ class Upstream:
         before, mark, name = text.rpartition("secret:")
         if not mark or (before and not before.endswith(" ")):
             return text
-        return before + (await self._surroundings.secrets(name.strip())).strip()
+        return before + (await self.surroundings.secrets(name.strip())).strip()
 
     # tools -------------------------------------------------------------------------------------
 

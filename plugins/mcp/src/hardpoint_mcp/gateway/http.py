@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import itertools
+import logging
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -15,12 +16,15 @@ from mcp.server.streamable_http import EventMessage, EventStore
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hardpoint.errors import ConfigError, ExternalService
 from hardpoint_mcp.config import ServeConfig
 from hardpoint_mcp.gateway.server import Gateway
+
+logger = logging.getLogger(__name__)
 
 PATH: Final = "/mcp"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -100,27 +104,58 @@ class Events(EventStore):
         return stream
 
 
-def build_app(gateway: Gateway, host: str, port: int) -> ASGIApp:
-    """The ASGI application of a gateway."""
-    config = gateway.config
-    check_reachable(config, host)
-    sessions = Sessions(
-        gateway.server,
-        retry_interval=_RETRY_MS,
-        max_request_body_size=_MAX_BODY,
-        security_settings=security(config, host, port),
-    )
-    routes = [Route(PATH, endpoint=StreamableHTTPASGIApp(sessions))]
-    if config.oauth is not None:
-        from hardpoint_mcp.gateway.tokens import metadata_routes
+class Entrance:
+    """The ASGI application of a gateway: lets in whom the settings in force let in.
 
-        routes += metadata_routes(config.oauth)
-    app: ASGIApp = Starlette(routes=routes, lifespan=lambda app: sessions.run())
-    if config.clients or config.oauth is not None:
-        from hardpoint_mcp.gateway.tokens import protect
+    Tokens, hosts and origins change with the settings, for requests that come after the change.
+    Settings that would open an address to everybody close it.
+    """
 
-        app = protect(app, config, gateway.runtime.services.secrets)
-    return app
+    def __init__(self, gateway: Gateway, host: str, port: int) -> None:
+        """Raises:
+        ConfigError: The address can be reached from elsewhere, and nobody has to say who they are.
+        """
+        check_reachable(gateway.config, host)
+        self._gateway = gateway
+        self._address = (host, port)
+        self._sessions = Sessions(
+            gateway.server,
+            retry_interval=_RETRY_MS,
+            max_request_body_size=_MAX_BODY,
+            security_settings=security(gateway.config, host, port),
+        )
+        self._life = Starlette(lifespan=lambda app: self._sessions.run())
+        self._config = gateway.config
+        self._app = self._doors()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._life(scope, receive, send)
+            return
+        if self._config != self._gateway.config:
+            self._config = self._gateway.config
+            self._sessions.security_settings = security(self._config, *self._address)
+            self._app = self._doors()
+        await self._app(scope, receive, send)
+
+    def _doors(self) -> ASGIApp:
+        config = self._config
+        try:
+            check_reachable(config, self._address[0])
+        except ConfigError as error:
+            logger.error("nobody is let in any more: %s", error)
+            return Response("closed by its settings", 503)
+        routes = [Route(PATH, endpoint=StreamableHTTPASGIApp(self._sessions))]
+        if config.oauth is not None:
+            from hardpoint_mcp.gateway.tokens import metadata_routes
+
+            routes += metadata_routes(config.oauth)
+        app: ASGIApp = Starlette(routes=routes)
+        if config.clients or config.oauth is not None:
+            from hardpoint_mcp.gateway.tokens import protect
+
+            app = protect(app, config, self._gateway.runtime.services.secrets)
+        return app
 
 
 async def serve_http(
@@ -145,7 +180,7 @@ async def serve_http(
     bound = _bind(host, port)
     server = Server(
         uvicorn.Config(
-            build_app(gateway, host, bound.getsockname()[1]),
+            Entrance(gateway, host, bound.getsockname()[1]),
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=2,

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from hardpoint.errors import HardpointError
-from hardpoint_mcp.config import PrefixMode
+from hardpoint_mcp.config import McpConfig, PrefixMode
 from hardpoint_mcp.names import assign
 from hardpoint_mcp.toolset import McpToolset
 from hardpoint_mcp.upstream import Upstream
@@ -51,11 +51,18 @@ class _Shelf:
 class Library:
     """Lists of all servers, kept for a while, and the routes that follow from them."""
 
-    def __init__(self, toolsets: Mapping[str, McpToolset], mode: PrefixMode, ttl: float) -> None:
-        self._toolsets = toolsets
-        self._mode = mode
-        self._ttl = ttl
+    def __init__(
+        self,
+        toolsets: Callable[[], Mapping[str, McpToolset]],
+        settings: Callable[[], McpConfig],
+    ) -> None:
+        self._in_force = toolsets
+        self._settings = settings
         self._shelves: dict[tuple[str, Kind], _Shelf] = {}
+
+    @property
+    def _toolsets(self) -> Mapping[str, McpToolset]:
+        return self._in_force()
 
     # who offers what ---------------------------------------------------------------------------
 
@@ -72,7 +79,7 @@ class Library:
         return toolset.remembered is not None and capability in toolset.remembered.capabilities
 
     def _mode_of(self, toolset: McpToolset) -> PrefixMode:
-        return toolset.upstream.config.prefix or self._mode
+        return toolset.upstream.config.prefix or self._settings().prefix
 
     # lists -------------------------------------------------------------------------------------
 
@@ -88,7 +95,7 @@ class Library:
     async def _fetch(self, toolset: McpToolset, kind: Kind) -> _Shelf:
         shelf = self._shelves.setdefault((toolset.name, kind), _Shelf())
         async with shelf.lock:
-            if shelf.fetched_at and time.monotonic() - shelf.fetched_at < self._ttl:
+            if shelf.fetched_at and self._is_fresh(shelf):
                 return shelf
             try:
                 page = await toolset.upstream.collect(kind.method, kind.key, _LIST_PATIENCE)
@@ -104,10 +111,13 @@ class Library:
             shelf.items, shelf.fetched_at = tuple(page), time.monotonic()
         return shelf
 
-    def forget(self, server: str, capability: str) -> None:
-        """A server said that its list changed."""
+    def _is_fresh(self, shelf: _Shelf) -> bool:
+        return time.monotonic() - shelf.fetched_at < self._settings().serve.list_ttl
+
+    def forget(self, server: str, capability: str | None = None) -> None:
+        """A server said that a list changed, or is not the one that it was."""
         for (name, kind), shelf in self._shelves.items():
-            if name == server and kind.capability == capability:
+            if name == server and capability in (None, kind.capability):
                 shelf.fetched_at = 0.0
 
     def _named(

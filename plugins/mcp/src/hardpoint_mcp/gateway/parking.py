@@ -77,15 +77,14 @@ class _Place:
 class Parking:
     """The parked calls by nonce."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._places: dict[str, _Place] = {}
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def park(self, call: ParkedCall, owner: object) -> str:
-        """Keep a call until its client comes back; the nonce that it comes back with."""
+    def park(self, call: ParkedCall, owner: object, seconds: float) -> str:
+        """Keep a call until its client comes back, with the nonce that this gives."""
         self._clear()
         own = [nonce for nonce, place in self._places.items() if place.owner == owner]
         for nonce in own[: max(0, len(own) - _MOST_OF_ONE + 1)]:
@@ -93,8 +92,8 @@ class Parking:
         if len(self._places) >= _MOST:
             self._end(next(iter(self._places)))
         nonce = secrets.token_urlsafe(18)
-        self._places[nonce] = _Place(call, owner, time.monotonic() + self._seconds)
-        asyncio.get_running_loop().call_later(self._seconds + 0.1, self._clear)
+        self._places[nonce] = _Place(call, owner, time.monotonic() + seconds)
+        asyncio.get_running_loop().call_later(seconds + 0.1, self._clear)
         return nonce
 
     def take(self, nonce: str, owner: object) -> ParkedCall | None:

@@ -6,17 +6,16 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 from hardpoint import Config, Runtime
-from hardpoint.errors import HardpointError
-from hardpoint_mcp.config import McpConfig
 from hardpoint_mcp.gateway.approver import FrontApprover
 from hardpoint_mcp.gateway.http import serve_http, serve_stdio
-from hardpoint_mcp.gateway.server import Gateway
-from hardpoint_mcp.servers import Servers
+from hardpoint_mcp.gateway.server import Gateway, settings_of
+
+__all__ = ["make_gateway", "make_runtime", "serve", "settings_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,23 +39,15 @@ def make_runtime(config: Config | Path | str | None = None, **options: Any) -> R
     return Runtime.from_config(config, **options)
 
 
-def settings_of(runtime: Runtime) -> McpConfig:
-    """The `[mcp]` table of a runtime."""
-    settings = runtime.plugin_settings().get("mcp")
-    return settings if isinstance(settings, McpConfig) else McpConfig()
-
-
 def make_gateway(runtime: Runtime) -> Gateway:
     """The gateway of a started runtime."""
-    installer = runtime.services.extensions("installer").get("mcp_server")
-    servers: Servers | None = None if installer is None else installer.servers
-    return Gateway(runtime, servers, settings_of(runtime).serve)
+    return Gateway(runtime)
 
 
-def _reload(runtime: Runtime) -> None:
+async def _reload(runtime: Runtime) -> None:
     try:
-        runtime.reload()
-    except HardpointError as error:
+        await runtime.reload()
+    except Exception as error:  # what plugins start is foreign code
         logger.error("the former settings stay in force: %s", error)
 
 
@@ -66,16 +57,33 @@ async def serve(
     *,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve a runtime over HTTP at an address, or else over stdio. SIGHUP reads its settings again.
+    """Serve a runtime over HTTP at an address, or else over stdio.
+
+    Changed files of its configuration are put in force while it serves, and at SIGHUP.
 
     Args:
         ready: Told the HTTP address once clients can connect.
     """
+    tasks: set[asyncio.Task[None]] = set()
+
+    def in_background(work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
     async with runtime:
         gateway = make_gateway(runtime)
+        in_background(runtime.follow_config())
         with contextlib.suppress(ValueError, RuntimeError):  # only the main thread gets signals
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, runtime)
-        if address is None:
-            await serve_stdio(gateway)
-        else:
-            await serve_http(gateway, *address, ready=ready)
+            asyncio.get_running_loop().add_signal_handler(
+                signal.SIGHUP, lambda: in_background(_reload(runtime))
+            )
+        try:
+            if address is None:
+                await serve_stdio(gateway)
+            else:
+                await serve_http(gateway, *address, ready=ready)
+        finally:
+            for task in list(tasks):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)

@@ -27,7 +27,7 @@ from mcp_types import methods as specified
 
 from hardpoint import JobContext, Runtime, ToolCall, ToolNotFound
 from hardpoint.errors import ExternalService, HardpointError, ToolTimeout
-from hardpoint_mcp.config import ServeConfig
+from hardpoint_mcp.config import McpConfig, ServeConfig
 from hardpoint_mcp.content import as_text
 from hardpoint_mcp.front import Front, current_front
 from hardpoint_mcp.gateway import tools as shown
@@ -36,6 +36,7 @@ from hardpoint_mcp.gateway.library import PROMPTS, RESOURCES, TEMPLATES, Kind, L
 from hardpoint_mcp.gateway.parking import ParkedCall, Parking, ParkingAsker, Questions
 from hardpoint_mcp.gateway.relay import LEVELS, Relay
 from hardpoint_mcp.servers import Servers
+from hardpoint_mcp.toolset import McpToolset
 from hardpoint_mcp.wire import versions
 from hardpoint_mcp.wire.channel import Message
 from hardpoint_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
@@ -81,21 +82,21 @@ class Request:
 Handler = Callable[[Request], Awaitable[Message]]
 
 
-class Gateway:
-    """A runtime as an MCP server."""
+def settings_of(runtime: Runtime) -> McpConfig:
+    """The `[mcp]` table in force."""
+    settings = runtime.plugin_settings().get("mcp")
+    return settings if isinstance(settings, McpConfig) else McpConfig()
 
-    def __init__(self, runtime: Runtime, servers: Servers | None, config: ServeConfig) -> None:
+
+class Gateway:
+    """A runtime as an MCP server. Settings and servers are always those in force."""
+
+    def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self.config = config
-        self.servers = servers
         self.bus = InMemorySubscriptionBus()
-        self.parking = Parking(config.answer_timeout)
-        self.tools = shown.ToolShelf(
-            runtime, search=config.search, search_above=config.search_above
-        )
-        toolsets = {} if servers is None else servers.toolsets
-        mode = "server" if servers is None else servers.config.prefix
-        self.library = Library(toolsets, mode, config.list_ttl)
+        self.parking = Parking()
+        self.tools = shown.ToolShelf(runtime, lambda: self.config)
+        self.library = Library(lambda: self.toolsets, lambda: settings_of(runtime))
         self.server = GatewayServer(self)
         self._stdio_session = f"stdio-{random.token_hex(4)}"
         self._levels: dict[object, str] = {}
@@ -121,6 +122,20 @@ class Gateway:
             "logging/setLevel": self.set_level,
         }
 
+    @property
+    def config(self) -> ServeConfig:
+        return settings_of(self.runtime).serve
+
+    @property
+    def servers(self) -> Servers | None:
+        installer = self.runtime.services.extensions("installer").get("mcp_server")
+        return None if installer is None else installer.servers
+
+    @property
+    def toolsets(self) -> Mapping[str, McpToolset]:
+        servers = self.servers
+        return {} if servers is None else servers.toolsets
+
     # life --------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -129,10 +144,16 @@ class Gateway:
         self._unsubscribe = self.runtime.registry.subscribe(
             lambda change: self._changed_soon("tools")
         )
-        if self.servers is not None:
-            for toolset in self.servers.toolsets.values():
-                toolset.on_change = self._server_changed
-                toolset.upstream.on_notification = self._server_said(toolset.name)
+        self._listen_to_servers()
+
+    def _listen_to_servers(self) -> None:
+        """Hear what servers say; those that came after the start too."""
+        for toolset in self.toolsets.values():
+            if toolset.on_change == self._server_changed:
+                continue
+            toolset.on_change = self._server_changed
+            toolset.upstream.on_notification = self._server_said(toolset.name)
+            self.library.forget(toolset.name)
 
     def stop(self) -> None:
         self._unsubscribe()
@@ -262,7 +283,7 @@ class Gateway:
         return {
             "resultType": "input_required",
             "inputRequests": dict(result),
-            "requestState": self.parking.park(parked, request.owner),
+            "requestState": self.parking.park(parked, request.owner, self.config.answer_timeout),
         }
 
     # tools -------------------------------------------------------------------------------------
@@ -420,8 +441,7 @@ class Gateway:
         if level not in LEVELS:
             raise MCPError(INVALID_PARAMS, f"unknown log level {level!r}")
         self._levels[request.owner] = level
-        toolsets = [] if self.servers is None else self.servers.toolsets.values()
-        for toolset in toolsets:
+        for toolset in self.toolsets.values():
             if toolset.upstream.connected:
                 self._in_background(toolset.upstream.set_log_level(level))
         return {}
@@ -461,6 +481,8 @@ class Gateway:
 
     def _tell(self, what: str) -> None:
         self._changes.pop(what, None)
+        if what == "tools":
+            self._listen_to_servers()
         self._in_background(self._tell_everybody(what))
 
     async def _tell_everybody(self, what: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
 from hardpoint import CallOutcome, Runtime, Tool, ToolDefinition, ToolOutput
 from hardpoint.errors import ApprovalRequired, InvalidParameters, RateLimited, ToolError
+from hardpoint_mcp.config import ServeConfig
 from hardpoint_mcp.content import McpToolError, to_blocks
 from hardpoint_mcp.front import Front
 from hardpoint_mcp.gateway.clients import Client
@@ -29,10 +30,9 @@ _NOT_PASSED_ON: Final = ("execution",)
 class ToolShelf:
     """The tools of a runtime as MCP lists them; made anew when something changed."""
 
-    def __init__(self, runtime: Runtime, *, search: bool | None, search_above: int) -> None:
+    def __init__(self, runtime: Runtime, config: Callable[[], ServeConfig]) -> None:
         self._runtime = runtime
-        self._search = search
-        self._search_above = search_above
+        self._config = config
         self._index: Index | None = None
         self._made_for: tuple[int, int] | None = None
         self._tools: dict[str, Message] = {}
@@ -48,6 +48,7 @@ class ToolShelf:
             for definition in self._runtime.visible()
         }
         self._pages.clear()
+        self._index = None
         self._made_for = version
 
     def for_client(self, client: Client) -> tuple[Message, ...]:
@@ -63,7 +64,8 @@ class ToolShelf:
         return pages
 
     def _searches(self, count: int) -> bool:
-        return count > self._search_above if self._search is None else self._search
+        config = self._config()
+        return count > config.search_above if config.search is None else config.search
 
     def searches_for(self, client: Client) -> bool:
         return self.for_client(client) == tuple(SEARCH_TOOLS)
