@@ -51,7 +51,9 @@ async def ask_about(call: Call) -> bool:
 def _was_answered(call: Call, request: ApprovalRequest) -> bool:
     """Whether this very call, or its pattern, was approved before."""
     grants = call.core.grants
-    answer = grants.take(request, call.context.approval)
+    # A caller names the answer to its own call; what that call calls has answers of its own.
+    named = call.context.approval if call.context.handle is None else None
+    answer = grants.take(request, named)
     if answer is None:
         grant = grants.covers(request)
         if grant is not None:

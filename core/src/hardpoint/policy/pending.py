@@ -113,8 +113,27 @@ class Queue:
     def refuse(
         self, request: ApprovalRequest, *, by: str, message: str | None, retry: bool
     ) -> None:
-        """Remember that somebody said no to exactly this call."""
+        """Remember that somebody said no to exactly this call.
+
+        A request that waits under its id, or was answered with no, is the one that is refused.
+        """
         with self._tables.transaction() as transaction:
+            changed = transaction.execute(
+                "UPDATE approvals_pending SET state = 'denied', answered_by = ?, message = ?,"
+                " answered = ?, retry = ? WHERE id = ? AND digest = ? AND user_id = ?"
+                " AND state IN ('pending', 'denied')",
+                (
+                    by,
+                    message,
+                    self._clock.now(),
+                    int(retry),
+                    request.id,
+                    request.digest,
+                    request.user_id,
+                ),
+            )
+            if changed == 1:
+                return
             self._insert(transaction, request, "denied", by=by, message=message, retry=retry)
 
     def _insert(
@@ -158,7 +177,7 @@ class Queue:
         """The answer that holds for exactly this call, used up if it is yes; None without one.
 
         The latest answer counts. A no counts as often as it is asked for, while it is valid; where
-        the approver did not mind a second try, from the second no on.
+        the approver did not mind a second try, from the second no on, unless it is asked for by id.
 
         Args:
             request: The call. Its digest, user and project must be those of the answered request.
@@ -182,22 +201,35 @@ class Queue:
                         "UPDATE approvals_pending SET state = 'used' WHERE id = ?", (row["id"],)
                     )
                     return _pending(row)
-                if not retry or number >= MAX_REFUSALS:
+                if not retry or number >= MAX_REFUSALS or approval_id is not None:
                     return _pending(row)
         return None
 
     # answering ---------------------------------------------------------------------------------
 
     def answer(
-        self, approval_id: str, approve: bool, *, by: str, message: str | None = None
+        self,
+        approval_id: str,
+        approve: bool,
+        *,
+        by: str,
+        message: str | None = None,
+        retry: bool = False,
     ) -> None:
         """Answer a pending request; the first answer wins.
+
+        Args:
+            approval_id: The request.
+            approve: Yes or no.
+            by: Who answers.
+            message: What the model is told.
+            retry: After a no: the same call may be asked about once more.
 
         Raises:
             HardpointError: There is no such request, it is too old, or it was answered already.
         """
         with self._tables.transaction() as transaction:
-            self._answer(transaction, approval_id, approve, by, message)
+            self._answer(transaction, approval_id, approve, by, message, retry=retry)
 
     def _answer(
         self,
@@ -206,15 +238,18 @@ class Queue:
         approve: bool,
         by: str,
         message: str | None,
+        *,
+        retry: bool = False,
     ) -> PendingApproval:
         changed = transaction.execute(
-            "UPDATE approvals_pending SET state = ?, answered_by = ?, message = ?, answered = ?"
-            " WHERE id = ? AND state = 'pending' AND created > ?",
+            "UPDATE approvals_pending SET state = ?, answered_by = ?, message = ?, answered = ?,"
+            " retry = ? WHERE id = ? AND state = 'pending' AND created > ?",
             (
                 "approved" if approve else "denied",
                 by,
                 message,
                 self._clock.now(),
+                int(retry),
                 approval_id,
                 self._oldest(),
             ),

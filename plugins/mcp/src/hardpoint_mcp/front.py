@@ -29,6 +29,8 @@ class Front:
     """Answers that it sent with its first request; for the server, never for an approval."""
     may_approve: bool = True
     """Whether the client's person may answer approvals."""
+    approvals: Any = None
+    """The runtime's, where a question waits for whoever answers first."""
     raw: Message | None = None
     """What the server answered, exactly."""
     output: ToolOutput | None = None

@@ -56,7 +56,8 @@ class ParkedCall:
     def answer(self, answers: Mapping[str, Message]) -> None:
         """Give the answers that the work waits for."""
         self._question = _future()
-        self._answers.set_result(answers)
+        if not self._answers.done():  # an operator may have answered meanwhile
+            self._answers.set_result(answers)
 
 
 class Questions(dict[str, Message]):

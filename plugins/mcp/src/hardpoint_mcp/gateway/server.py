@@ -26,11 +26,13 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import methods as specified
 
 from hardpoint import JobContext, Runtime, ToolCall, ToolNotFound
-from hardpoint.errors import ExternalService, HardpointError, ToolTimeout
+from hardpoint.errors import ApprovalRequired, ExternalService, HardpointError, ToolTimeout
 from hardpoint_mcp.config import McpConfig, ServeConfig
 from hardpoint_mcp.content import as_text
 from hardpoint_mcp.front import Front, current_front
+from hardpoint_mcp.gateway import questions
 from hardpoint_mcp.gateway import tools as shown
+from hardpoint_mcp.gateway.approver import QUESTION, can_fill_in_a_form
 from hardpoint_mcp.gateway.clients import Client, Context, HandshakeAsker, declared, identify
 from hardpoint_mcp.gateway.library import PROMPTS, RESOURCES, TEMPLATES, Kind, Library
 from hardpoint_mcp.gateway.parking import ParkedCall, Parking, ParkingAsker, Questions
@@ -67,6 +69,19 @@ class Request:
     """Equal for the requests of one connection."""
     capabilities: Mapping[str, Any]
     relay: Relay
+
+    @property
+    def place(self) -> str:
+        """What stays the same when a client speaks to another process of this gateway."""
+        return "stdio" if self.ctx.request is None else self.client.session
+
+    @property
+    def first_answers(self) -> Any:
+        """The answers that it sent for a server."""
+        given = self.params.get("inputResponses")
+        if not isinstance(given, Mapping):
+            return given
+        return {key: value for key, value in given.items() if key != QUESTION} or None
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -255,6 +270,8 @@ class Gateway:
             )
             return await work(asker, request.relay)
         nonce = request.params.get("requestState")
+        if questions.read_state(nonce) is not None:
+            nonce = None  # the call begins anew, with its answer
         if nonce is None and not request.capabilities:
             return await work(None, request.relay)
         if nonce is None:
@@ -309,15 +326,29 @@ class Gateway:
             ]
             hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}{hint}")
-        context = JobContext(user_id=request.client.user, session_id=request.client.session)
+        approvals = self.runtime.approvals
+        user, place = request.client.user, request.place
+        state = questions.read_state(request.params.get("requestState"))
+        if state is not None:
+            again = questions.take_answer(
+                approvals, state, user, place, request.params.get("inputResponses")
+            )
+            if again is not None:
+                return again
+        context = JobContext(
+            user_id=user,
+            session_id=request.client.session,
+            approval=None if state is None else state.approval_id,
+        )
 
         async def work(asker: Asker | None, relay: Relay) -> Message:
             front = Front(
                 asker,
                 relay.log,
                 request.meta,
-                request.params.get("inputResponses"),
+                request.first_answers,
                 may_approve=self.config.approvals == "ask",
+                approvals=approvals,
             )
             current_front.set(front)
             outcome = await self.runtime.run(
@@ -328,9 +359,19 @@ class Gateway:
             )
             if isinstance(outcome.error, RpcError):
                 raise outcome.error
+            if isinstance(outcome.error, ApprovalRequired) and self._asks(request):
+                asked = questions.State(str(outcome.error.approval_id), user, place)
+                put = questions.question(approvals, asked)
+                if put is not None:
+                    return put
             return shown.to_result(outcome, front, tool, self.runtime.services.leaks)
 
         return await self._asking(request, work)
+
+    def _asks(self, request: Request) -> bool:
+        """Whether a call that waits is put before the client by the result of its request."""
+        may = request.modern and self.config.approvals == "ask"
+        return may and can_fill_in_a_form(request.capabilities)
 
     def _found(self, query: str, request: Request) -> Message:
         found = [
@@ -393,7 +434,7 @@ class Gateway:
                 on_progress=relay.progress,
                 on_log=relay.log,
                 meta=request.meta,
-                first_answers=request.params.get("inputResponses"),
+                first_answers=request.first_answers,
             )
             result = await upstream.request(method, params, call)
             cleaned, _ = self.runtime.services.leaks.redact_value(result)
@@ -572,7 +613,10 @@ class GatewayServer(Server[Any]):
                 on_set_logging_level=_elsewhere,
                 on_subscriptions_listen=ListenHandler(gateway.bus),
             )
-        security = RequestStateSecurity.ephemeral(ttl=gateway.config.answer_timeout)
+        security = RequestStateSecurity(
+            keys=[questions.sealing_key(gateway.runtime.services)],
+            ttl=gateway.config.answer_timeout,
+        )
         self.middleware.append(RequestStateBoundary(security, default_audience=self.name))
         self.middleware.append(gateway.middleware)
 
