@@ -27,6 +27,7 @@ NPM = {
     "@modelcontextprotocol/server-filesystem": "2026.8.31",
     "@modelcontextprotocol/server-memory": "2026.8.31",
     "@modelcontextprotocol/server-sequential-thinking": "2026.8.31",
+    "oidc-provider": "9.13.3",
 }
 PYPI = {
     "mcp-server-time": ("2026.10.19", ()),

@@ -392,11 +392,16 @@ def assets() -> Any:
     return module
 
 
-def free_port() -> int:
+def a_free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]
         return port
+
+
+@pytest.fixture
+def free_port() -> Callable[[], int]:
+    return a_free_port
 
 
 @pytest.fixture
@@ -405,7 +410,7 @@ def run_program() -> Iterator[Callable[..., int]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def run(command: Callable[[int], list[str]], **options: Any) -> int:
-        port = free_port()
+        port = a_free_port()
         process = subprocess.Popen(command(port), **options)
         started.append(process)
         deadline = time.monotonic() + 60

@@ -109,7 +109,7 @@ async def by_device(
     """
     assert config.url is not None
     async with make_client(config.url) as client:
-        metadata, server, protected = await _metadata(client, config.url)
+        metadata, server, protected, challenged = await _metadata(client, config.url)
         endpoint = metadata.get("device_authorization_endpoint")
         if not endpoint:
             raise ExternalService(
@@ -121,6 +121,7 @@ async def by_device(
         resource = str(protected.get("resource") or config.url)
         form = {"client_id": registered["client_id"], "resource": resource}
         scope = " ".join(config.oauth.scopes) if config.oauth else ""
+        scope = scope or _wanted(challenged, protected, metadata)
         if scope:
             form["scope"] = scope
         given = await _post(client, str(endpoint), form)
@@ -173,19 +174,35 @@ async def _poll(
     raise ExternalService("the code was not entered in time")
 
 
+def _wanted(challenged: str | None, protected: dict[str, Any], metadata: dict[str, Any]) -> str:
+    """What to ask for where the settings do not say: the server's own words, in the SDK's order."""
+    from mcp.client.auth.utils import get_client_metadata_scopes
+    from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
+    from pydantic import ValidationError
+
+    try:
+        resource = ProtectedResourceMetadata.model_validate(protected) if protected else None
+        server = OAuthMetadata.model_validate(metadata)
+    except ValidationError:
+        return challenged or ""
+    return get_client_metadata_scopes(challenged, resource, server, ["refresh_token"]) or ""
+
+
 async def _metadata(
     client: httpx2.AsyncClient, url: str
-) -> tuple[dict[str, Any], str | None, dict[str, Any]]:
+) -> tuple[dict[str, Any], str | None, dict[str, Any], str | None]:
     """Find the authorization server as a refused request leads to it.
 
     Returns:
-        Its description of itself, its name, and the description of what it protects.
+        Its description of itself, its name, the description of what it protects, and the scope that
+        the refusal named.
     """
     from mcp.client.auth import utils
     from mcp.shared.auth_utils import check_resource_allowed
 
     refused = await client.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
     named = utils.extract_resource_metadata_from_www_auth(refused)
+    scope = utils.extract_scope_from_www_auth(refused)
     server, protected = None, {}
     for address in utils.build_protected_resource_metadata_discovery_urls(named, url):
         document = _json(await client.get(address))
@@ -200,7 +217,7 @@ async def _metadata(
             expected = (server or "").rstrip("/")
             if expected and str(document.get("issuer", "")).rstrip("/") != expected:
                 raise ExternalService(f"{address} speaks for another authorization server")
-            return document, server, protected
+            return document, server, protected, scope
     raise ExternalService(f"no authorization server was found for {url}")
 
 
