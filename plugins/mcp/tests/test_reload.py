@@ -106,6 +106,31 @@ async def test_the_whole_plugin_is_switched_off_and_on(server, alive, wait_until
         assert await pid(runtime, "a")
 
 
+async def test_a_client_hears_of_every_list_that_a_server_takes_along(server, fake, wait_until):
+    from mcp import Client
+
+    command, *args = fake("library")
+    shelf = {"command": command, "args": args}
+    heard: list[str] = []
+
+    async def hear(message: Any) -> None:
+        heard.append(getattr(message, "method", ""))
+
+    async with running(settings({"a": server(), "shelf": shelf})) as runtime:
+        gateway = make_gateway(runtime)
+        gateway.start()
+        try:
+            async with Client(
+                gateway.server, mode="legacy", cache=None, message_handler=hear
+            ) as client:
+                await client.list_tools()
+                await runtime.reload(settings({"a": server()}))
+                wanted = {f"notifications/{what}/list_changed" for what in ("tools", "resources")}
+                assert await wait_until(lambda: wanted <= set(heard))
+        finally:
+            gateway.stop()
+
+
 async def test_lists_of_resources_are_those_of_the_servers_in_force(server, fake):
     command, *args = fake("library")
     shelf = {"command": command, "args": args}

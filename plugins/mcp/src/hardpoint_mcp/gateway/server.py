@@ -114,6 +114,7 @@ class Gateway:
         self.library = Library(lambda: self.toolsets, lambda: settings_of(runtime))
         self.server = GatewayServer(self)
         self._stdio_session = f"stdio-{random.token_hex(4)}"
+        self._heard: list[McpToolset] = []
         self._levels: dict[object, str] = {}
         self._sessions: dict[object, Any] = {}
         self._changes: dict[str, asyncio.TimerHandle] = {}
@@ -161,14 +162,18 @@ class Gateway:
         )
         self._listen_to_servers()
 
-    def _listen_to_servers(self) -> None:
-        """Hear what servers say; those that came after the start too."""
-        for toolset in self.toolsets.values():
-            if toolset.on_change == self._server_changed:
-                continue
-            toolset.on_change = self._server_changed
-            toolset.upstream.on_notification = self._server_said(toolset.name)
-            self.library.forget(toolset.name)
+    def _listen_to_servers(self) -> bool:
+        """Hear what servers say, those too that came later; whether any came or went."""
+        in_force = list(self.toolsets.values())
+        known = {id(toolset) for toolset in self._heard}
+        changed = known != {id(toolset) for toolset in in_force}
+        self._heard = in_force
+        for toolset in in_force:
+            if id(toolset) not in known:
+                toolset.on_change = self._server_changed
+                toolset.upstream.on_notification = self._server_said(toolset.name)
+                self.library.forget(toolset.name)
+        return changed
 
     def stop(self) -> None:
         self._unsubscribe()
@@ -522,8 +527,9 @@ class Gateway:
 
     def _tell(self, what: str) -> None:
         self._changes.pop(what, None)
-        if what == "tools":
-            self._listen_to_servers()
+        if what == "tools" and self._listen_to_servers():
+            for other in ("prompts", "resources"):
+                self._debounce(other)
         self._in_background(self._tell_everybody(what))
 
     async def _tell_everybody(self, what: str) -> None:
