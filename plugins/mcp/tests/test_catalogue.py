@@ -198,6 +198,13 @@ def test_every_tool_of_known_servers_is_kept(file):
 # texts -----------------------------------------------------------------------------------------
 
 
+def test_schemas_are_read_in_both_spellings():
+    described = {"type": "object", "properties": {"a": {"type": "string"}}}
+    listed = {"name": "a", "description": "Does it.", "input_schema": described}
+
+    assert catalogue(listed).tools["srv__a"].definition.parameters == described
+
+
 def test_annotations_are_read_in_both_spellings():
     made = catalogue(
         tool("a", annotations={"readOnlyHint": True, "title": "A"}),

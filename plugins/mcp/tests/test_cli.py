@@ -144,6 +144,13 @@ def test_a_program_is_pointed_at_the_gateway(cli, tmp_path):
     assert json.loads(place.read_text()) == {"mcpServers": {}}
 
 
+def test_a_program_is_left_alone_when_nobody_can_be_asked(cli, tmp_path):
+    done = cli("mcp", "install", "cursor", code=2, stdin=subprocess.DEVNULL)
+
+    assert "--yes" in done.stderr
+    assert not (tmp_path / "home" / ".cursor").exists()
+
+
 def test_approving_changed_tools_needs_a_person(cli, fake):
     cli("mcp", "add", "mine", "--", *fake())
 

@@ -197,6 +197,9 @@ def test_variables_and_inputs_of_an_editor_are_translated(folder, home):
         ({"command": "x", "timeout": 45}, {"command": "x", "timeout": 45.0}),
         ({"command": "x", "includeTools": ["a"], "excludeTools": ["b"]},
          {"command": "x", "include": ["a"], "exclude": ["b"]}),
+        ({"command": "x", "available_tools": ["a"]}, {"command": "x", "include": ["a"]}),
+        ({"command": "x", "tools": ["a"]}, {"command": "x", "include": ["a"]}),
+        ({"command": "x", "startup_timeout_ms": 5000}, {"command": "x", "startup_timeout": 5.0}),
         ({"command": "x", "env": {"A": 1, "B": None}}, {"command": "x", "env": {"A": "1"}}),
     ],
 )  # fmt: skip
@@ -207,6 +210,15 @@ def test_spellings_of_entries(entry, settings, folder, home):
 
     assert found.problem is None
     assert dict(found.settings) == settings
+
+
+def test_a_file_of_variables_is_told(folder, home):
+    put(folder / "mcp.json", {"mcpServers": {"a": {"command": "x", "envFile": ".env"}}})
+
+    [note] = only(folder, home).notes
+
+    assert "envFile" in note
+    assert "name them in env" in note
 
 
 def test_somebody_elses_trust_is_not_taken_over(folder, home):

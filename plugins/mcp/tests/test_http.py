@@ -325,7 +325,7 @@ async def test_messages_are_never_posted_to_another_origin(http, kit, sse):
 )
 def test_an_address_that_may_not_be_used_is_refused(url):
     with pytest.raises(ConfigError):
-        McpClient.of(["x"], command=None, args=(), url=url) if False else McpClient.of(url)
+        McpClient.of(url)
 
 
 @pytest.mark.parametrize(

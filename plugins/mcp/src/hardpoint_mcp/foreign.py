@@ -255,7 +255,7 @@ _KNOWN: Final = frozenset(
     "command cmd args env envs environment cwd type transport url httpUrl serverUrl uri headers"
     " http_headers disabled enabled description timeout tool_timeout_sec startup_timeout_sec"
     " startup_timeout_ms includeTools excludeTools enabled_tools disabled_tools"
-    " bearer_token_env_var env_http_headers name display_name bundled available_tools".split()
+    " bearer_token_env_var env_http_headers name display_name bundled available_tools tools".split()
 )
 
 
@@ -274,7 +274,7 @@ def translate(place: Place, name: str, entry: Any) -> Found:
         ServerConfig(**settings)
     except (TypeError, ValueError) as error:
         return attrs.evolve(base, problem=str(error))
-    left = sorted(set(entry) - _KNOWN)
+    left = sorted(set(entry) - _KNOWN - {"envFile"})
     if left:
         notes.append(f"not taken over: {', '.join(left)}")
     return attrs.evolve(base, settings=settings, notes=tuple(notes))
@@ -328,7 +328,7 @@ def _options(entry: Mapping[str, Any], settings: dict[str, Any], notes: list[str
     if isinstance(entry.get("description"), str):
         settings["description"] = entry["description"]
     for ours, theirs in (
-        ("include", ("includeTools", "enabled_tools")),
+        ("include", ("includeTools", "enabled_tools", "available_tools", "tools")),
         ("exclude", ("excludeTools", "disabled_tools")),
     ):
         for key in theirs:
@@ -339,8 +339,12 @@ def _options(entry: Mapping[str, Any], settings: dict[str, Any], notes: list[str
         # Nobody waits a quarter of an hour for a tool: such numbers are milliseconds.
         settings["timeout"] = seconds / 1000 if seconds >= 1000 else float(seconds)
     startup = entry.get("startup_timeout_sec")
+    if startup is None and isinstance(entry.get("startup_timeout_ms"), int | float):
+        startup = entry["startup_timeout_ms"] / 1000
     if isinstance(startup, int | float) and startup > 0:
         settings["startup_timeout"] = float(startup)
+    if entry.get("envFile"):
+        notes.append("the variables in its envFile are not taken over; name them in env")
     if entry.get("trust") is True:
         notes.append("its trust is not taken over; set trusted = true yourself if you mean it")
 
