@@ -563,3 +563,31 @@ async def test_a_toolset_that_fails_to_close_is_reported_and_the_rest_closes() -
                 await rt.call(f"{server.name}__add", {"a": 1, "b": 2}, ANA)
 
     assert log == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "hidden_from"),
+    [
+        ({"tool": "add", "when": {"user": "eve"}}, {"eve"}),
+        ({"tool": "add", "when": {"user": "e*"}, "unless": {"origin": "gateway"}}, {"eve"}),
+        ({"tool": "add", "when": {"origin": "library"}}, {"ana", "eve"}),
+        ({"tool": "add", "when": {"domain": "orchestrator"}, "unless": {"user": "ana"}}, {"eve"}),
+        ({"tool": "add", "when": {"origin": "gateway"}}, set()),
+        # What depends on the call, or on what was read before it, says nothing before it.
+        ({"tool": "add", "when": {"user": "eve", "effects": "write"}}, set()),
+        ({"tool": "add", "when": {"provenance": "untrusted"}}, set()),
+        ({"tool": "add", "where": {"a": 1}, "when": {"user": "eve"}}, set()),
+    ],
+)
+async def test_a_caller_does_not_see_what_it_may_never_call(
+    rule: dict[str, Any], hidden_from: set[str]
+) -> None:
+    async with make_runtime(tools=[add], deny=[rule]) as rt:
+        for user in ("ana", "eve"):
+            seen = {definition.name for definition in rt.visible(make_context(user))}
+            outcome = await rt.run("add", {"a": 2, "b": 2}, make_context(user))
+
+            assert ("add" not in seen) is (user in hidden_from)
+            assert outcome.ok is (user not in hidden_from) or rule.get("where") is not None
+
+        assert rt.registry.has("add")

@@ -9,7 +9,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Final
 
 from hardpoint._clean import Cleaner
 from hardpoint._plan import Plan, make_plan
@@ -26,6 +26,7 @@ from hardpoint.errors import (
 )
 from hardpoint.interfaces import Approver, Clock, ExecutionDomain, RateLimiterBackend, Toolset
 from hardpoint.plugins import PluginManager
+from hardpoint.policy.conditions import Facts
 from hardpoint.policy.loops import LoopGuard
 from hardpoint.policy.rules import Rule
 from hardpoint.protected import PROTECTED_OWNERS
@@ -33,6 +34,9 @@ from hardpoint.registry import ToolRegistry
 from hardpoint.tools import ToolDefinition
 
 logger = logging.getLogger(__name__)
+
+_KNOWN_BEFORE: Final = frozenset(("user", "origin", "domain"))
+"""The conditions of a rule that do not depend on the call."""
 
 
 class Core:
@@ -294,10 +298,10 @@ class Core:
     # what is visible ---------------------------------------------------------------------------
 
     def visible(self, context: JobContext | None = None) -> Sequence[ToolDefinition]:
-        """The definitions that a model may see, sorted by name."""
-        return [d for d in self.registry.schemas() if self.is_visible(d.name)]
+        """The definitions that a model may see, sorted by name; for a caller, what it may see."""
+        return [d for d in self.registry.schemas() if self.is_visible(d.name, context)]
 
-    def is_visible(self, name: str) -> bool:
+    def is_visible(self, name: str, context: JobContext | None = None) -> bool:
         """Whether a model may see the tool of this name, and so try to call it."""
         config = self.config.tools.get(name)
         if config is not None and not config.enabled:
@@ -305,9 +309,28 @@ class Core:
         if self.lock is not None and self.services.quarantined(name) is not None:
             return False
         return not any(
-            rule.decision == "deny" and rule.is_unconditional and rule.names(name)
+            rule.decision == "deny"
+            and rule.is_bare
+            and rule.names(name)
+            and self._denies_all(rule, name, context)
             for rule in self.rules
         )
+
+    def _denies_all(self, rule: Rule, name: str, context: JobContext | None) -> bool:
+        """Whether a rule denies every call of a caller, as far as that is known before a call."""
+        if rule.is_unconditional:
+            return True
+        if context is None or not {*rule.when, *rule.unless} <= _KNOWN_BEFORE:
+            return False
+        entry = self.registry.entry(name)
+        root = "job" if context.origin == "job" else self.origin
+        facts = Facts(
+            domain="" if entry is None else entry.definition.domain,
+            effects=(),
+            user=context.user_id,
+            origins={root} if context.handle is None else {root, "tool"},
+        )
+        return rule.applies(facts)
 
 
 def _cannot_open(thing: Any, what: str, error: BaseException) -> ToolError:

@@ -85,6 +85,10 @@ class CoreServices:
         """Whether models may see a tool: it is switched on, and not denied as a whole."""
         return self._core.is_visible(tool)
 
+    def is_visible_to(self, tool: str, caller: JobContext) -> bool:
+        """Whether a caller may see a tool."""
+        return self._core.is_visible(tool, caller)
+
     def quarantined(self, tool: str) -> str | None:
         """Why a registered tool differs from the lock file in force; None when it may be called."""
         guard, entry = self._core.lock, self.registry.entry(tool)
@@ -219,6 +223,11 @@ class CallServices:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._services, name)
+
+    def may_see(self, tool: str) -> bool:
+        """Whether the caller may see a tool: it is on, and not denied to it as a whole."""
+        visible: bool = self._services.is_visible_to(tool, self._caller)
+        return visible
 
     @property
     def approvals(self) -> Any:

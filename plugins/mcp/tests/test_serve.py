@@ -98,8 +98,8 @@ async def served(front: Any) -> AsyncIterator[Callable[..., Awaitable[Served]]]:
     """Serve a gateway on a free port of this machine."""
     tasks: list[asyncio.Task[None]] = []
 
-    async def make(servers: Any = None, **serve: Any) -> Served:
-        made = await front(servers, serve=serve)
+    async def make(servers: Any = None, *, deny: Any = (), **serve: Any) -> Served:
+        made = await front(servers, deny=deny, serve=serve)
         made.gateway.stop()
         url = asyncio.get_running_loop().create_future()
         serving = serve_http(made.gateway, "127.0.0.1", 0, ready=url.set_result)
@@ -215,6 +215,21 @@ async def test_a_token_gives_its_client_its_tools_and_no_more(served):
     assert "greet" in shown
     assert not {"pay", "count"} & shown
     assert "nknown tool" in refused.text or "no tool" in refused.text
+
+
+async def test_a_client_is_not_shown_what_the_rules_deny_to_its_user(served):
+    clients = {name: {"token": sha256(name), "user": name} for name in ("ana", "eve")}
+    made = await served(
+        clients=clients, deny=[{"tool": "pay", "when": {"user": "eve"}}, {"tool": "count"}]
+    )
+
+    assert "pay" in await made.tools(authorization="Bearer ana")
+    assert "pay" not in (seen := await made.tools(authorization="Bearer eve"))
+    assert "greet" in seen
+    response = await made.modern(
+        "tools/call", {"name": "pay", "arguments": {"amount": 1}}, authorization="Bearer eve"
+    )
+    assert "Unknown tool: pay" in response.text
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from hardpoint.errors import ConfigError
-from hardpoint.policy.conditions import Facts, hold
+from hardpoint.policy.conditions import Facts
 from hardpoint.policy.rules import Rule
 from hardpoint.tools import Subject, SubjectKind
 
@@ -41,16 +41,8 @@ class BoundRule:
     """Whether it names this very call and no other, so that it may allow what always asks."""
 
     def applies(self, facts: Facts) -> bool:
-        """Whether the `when` and `unless` of the rule let it count for this call.
-
-        An allow rule counts when everything about the call is in its `when`; a rule that restricts
-        counts when anything is. For `unless` it is the other way round.
-        """
-        rule = self.rule
-        widens = rule.decision == "allow"
-        if rule.when and not hold(rule.when, facts, all_of_them=widens):
-            return False
-        return not rule.unless or not hold(rule.unless, facts, all_of_them=not widens)
+        """Whether the `when` and `unless` of the rule let it count for this call."""
+        return self.rule.applies(facts)
 
 
 def bind_rule(

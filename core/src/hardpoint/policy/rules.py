@@ -14,7 +14,7 @@ import attrs
 from hardpoint.config import RuleEntry, Source
 from hardpoint.errors import ConfigError
 from hardpoint.limits import ToolRateLimitConfig
-from hardpoint.policy.conditions import NO_CONDITIONS, Conditions, read_conditions
+from hardpoint.policy.conditions import NO_CONDITIONS, Conditions, Facts, hold, read_conditions
 from hardpoint.policy.verdict import DecisionWord, Reason
 from hardpoint.protected import canonical_name
 
@@ -60,6 +60,17 @@ class Rule:
     @property
     def is_unconditional(self) -> bool:
         return self.is_bare and not self.when and not self.unless
+
+    def applies(self, facts: Facts) -> bool:
+        """Whether `when` and `unless` let the rule count.
+
+        An allow rule counts when everything about the call is in its `when`; a rule that restricts
+        counts when anything is. For `unless` it is the other way round.
+        """
+        widens = self.decision == "allow"
+        if self.when and not hold(self.when, facts, all_of_them=widens):
+            return False
+        return not self.unless or not hold(self.unless, facts, all_of_them=not widens)
 
     def names(self, tool: str) -> bool:
         """Whether it speaks of this tool; names that the registry takes for one are one here."""

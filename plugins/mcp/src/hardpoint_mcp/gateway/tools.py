@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from hardpoint import CallOutcome, Runtime, Tool, ToolDefinition, ToolOutput
+from hardpoint import CallOutcome, JobContext, Runtime, Tool, ToolDefinition, ToolOutput
 from hardpoint.errors import ApprovalRequired, InvalidParameters, RateLimited, ToolError
 from hardpoint_mcp.config import ServeConfig
 from hardpoint_mcp.content import McpToolError, to_blocks
@@ -22,6 +22,7 @@ from hardpoint_mcp.wire.versions import SERVER_KEY
 FIND: Final = "find_tools"
 CALL: Final = "call_tool"
 _FOUND_AT_MOST: Final = 10
+_CLIENTS_KEPT: Final = 1000
 
 # What only the hop between us and a server can mean.
 _NOT_PASSED_ON: Final = ("execution",)
@@ -36,6 +37,7 @@ class ToolShelf:
         self._index: Index | None = None
         self._made_for: tuple[int, int] | None = None
         self._tools: dict[str, Message] = {}
+        self._of_client: dict[Client, dict[str, Message]] = {}
         self._pages: dict[Client, tuple[Message, ...]] = {}
 
     def _refresh(self) -> None:
@@ -47,19 +49,34 @@ class ToolShelf:
             definition.name: describe(definition, registry.get(definition.name))
             for definition in self._runtime.visible()
         }
+        self._of_client.clear()
         self._pages.clear()
         self._index = None
         self._made_for = version
 
+    def _seen_by(self, client: Client) -> dict[str, Message]:
+        """The tools that the rules and the client's own globs leave it."""
+        self._refresh()
+        known = self._of_client.get(client)
+        if known is None:
+            if len(self._of_client) > _CLIENTS_KEPT:
+                self._of_client.clear()
+            context = JobContext(user_id=client.user, session_id=client.session)
+            known = self._of_client[client] = {
+                definition.name: self._tools[definition.name]
+                for definition in self._runtime.visible(context)
+                if client.may_see(definition.name)
+            }
+        return known
+
     def for_client(self, client: Client) -> tuple[Message, ...]:
         """What a client is shown: its tools by name, or the two that find and call them."""
-        self._refresh()
+        seen = self._seen_by(client)
         pages = self._pages.get(client)
         if pages is None:
-            seen = [tool for name, tool in self._tools.items() if client.may_see(name)]
-            pages = tuple(SEARCH_TOOLS if self._searches(len(seen)) else seen)
-            if len(self._pages) > 1000:
+            if len(self._pages) > _CLIENTS_KEPT:
                 self._pages.clear()
+            pages = tuple(SEARCH_TOOLS if self._searches(len(seen)) else seen.values())
             self._pages[client] = pages
         return pages
 
@@ -72,16 +89,15 @@ class ToolShelf:
 
     def get(self, name: str, client: Client) -> Message | None:
         """One tool, where this client may call it."""
-        self._refresh()
-        return self._tools.get(name) if client.may_see(name) else None
+        return self._seen_by(client).get(name)
 
     def find(self, query: str, client: Client) -> Sequence[Message]:
         """The tools that a query is about, best first."""
-        self._refresh()
+        seen = self._seen_by(client)
         if self._index is None:
             self._index = Index(self._tools)
-        names = [name for name in self._index.search(query) if client.may_see(name)]
-        return [self._tools[name] for name in names[:_FOUND_AT_MOST]]
+        names = [name for name in self._index.search(query) if name in seen]
+        return [seen[name] for name in names[:_FOUND_AT_MOST]]
 
 
 def describe(definition: ToolDefinition, tool: Tool | None) -> Message:
