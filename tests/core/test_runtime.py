@@ -484,6 +484,19 @@ def test_code_without_a_loop_calls_from_many_threads(home: Path) -> None:
     assert "add" in listed
 
 
+def test_code_without_a_loop_reloads(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("")
+    with Runtime.sync(file, installed_plugins=False, in_memory=True, tools=[add]) as rt:
+        before = rt.run("add", {"a": 1, "b": 1}, ANA)
+        file.write_text("[tools.add]\nenabled = false\n")
+        rt.reload()
+        after = rt.run("add", {"a": 1, "b": 1}, ANA)
+
+    assert before.ok
+    assert isinstance(after.error, hardpoint.ToolDisabled)
+
+
 def test_a_runtime_that_is_not_open_says_how_to_open_it() -> None:
     rt = Runtime.sync(installed_plugins=False, in_memory=True)
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any, Protocol, Self, TypeVar
 
 from hardpoint.calls import CallOutcome
+from hardpoint.config import Config
 from hardpoint.context import JobContext
 from hardpoint.errors import HardpointError
 from hardpoint.parts import ToolOutput
@@ -27,6 +28,8 @@ class AsyncRuntime(Protocol):
     async def run(self, tool: Any, params: Any, context: Any) -> CallOutcome: ...
 
     async def handle(self, provider: str, tool_calls: Any, context: Any) -> list[Any]: ...
+
+    async def reload(self, config: Config | None = None) -> None: ...
 
     def stream(self, tool: Any, params: Any, context: Any) -> AsyncGenerator[Any, None]: ...
 
@@ -80,6 +83,10 @@ class SyncRuntime:
         """As `Runtime.handle`."""
         return self._wait(self._running.handle(provider, tool_calls, context))
 
+    def reload(self, config: Config | None = None) -> None:
+        """As `Runtime.reload`."""
+        self._wait(self._running.reload(config))
+
     def stream(
         self, tool: str, params: Any = None, context: JobContext | None = None
     ) -> Iterator[Any]:
@@ -95,7 +102,7 @@ class SyncRuntime:
             self._wait(events.aclose())
 
     def __getattr__(self, name: str) -> Any:
-        # registry, definitions, reload, plugins, usage: nothing of them waits.
+        # registry, definitions, plugins, usage: nothing of them waits.
         return getattr(self.runtime, name)
 
     async def _open(self) -> AsyncRuntime:

@@ -87,7 +87,7 @@ def take_answer(
     found = approvals.get(state.approval_id)
     if found is None or (state.user, state.place) != (user, place) or found.user_id != user:
         raise _invalid()
-    if found.state in ("used", "denied"):
+    if found.state in ("used", "denied") or found.answered_by == CLIENT:
         raise _invalid()
     answer = answers.get(QUESTION) if isinstance(answers, Mapping) else None
     decision = read(found.to_request(), answer)
