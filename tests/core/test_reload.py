@@ -497,3 +497,27 @@ async def test_changed_files_are_followed_and_bad_ones_are_not(
         following.cancel()
 
     assert world.events[:4] == ["start mail", "start chat", "stop mail", "start phone"]
+
+
+async def test_what_a_run_adjusts_stays_adjusted_after_a_reload(
+    tmp_path: Path, world: World
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('[plugin.p]\nchannels = ["mail"]\n')
+
+    def without_p(read: Config) -> Config:
+        return attrs.evolve(read, blocked={"p": "-p no:p"})
+
+    async with Runtime.from_config(
+        file,
+        adjust=without_p,
+        plugins={"p": world.plugin()},
+        installed_plugins=False,
+        in_memory=True,
+    ) as rt:
+        file.write_text('[plugin.p]\nchannels = ["chat"]\n')
+        await rt.reload()
+
+        assert rt.plugins()[0].status == "blocked"
+
+    assert world.events == []
