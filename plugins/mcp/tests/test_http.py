@@ -39,6 +39,27 @@ async def test_an_accepted_notification_without_a_body_is_no_error(http, kit, co
     assert await call(client, context) == "hi"
 
 
+async def test_a_busy_server_is_not_taken_for_an_old_one(http, kit, connect, monkeypatch):
+    """One that is silent over a pipe may not know the question; over HTTP it is only slow."""
+    from hardpoint_mcp.wire import session
+
+    monkeypatch.setattr(session, "_PROBE_PATIENCE", 0.01)
+
+    async def slowly(request):
+        message = request.json
+        await asyncio.sleep(0.3)
+        result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+        if message["method"] == "tools/list":
+            result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+        return kit.Reply(200, {"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    await http.start(slowly)
+    client = await connect(http.url)
+
+    assert [tool.name for tool in await client.list_tools()] == ["echo"]
+    assert {seen.json["method"] for seen in http.seen} == {"server/discover", "tools/list"}
+
+
 @pytest.mark.parametrize(
     "lost",
     [

@@ -28,6 +28,8 @@ Era = Literal["auto", "modern", "handshake"]
 # A Python server needs seconds to import its SDK, so a silent one is not old for that alone: after
 # this time it is asked the old way too, and whichever answer comes first counts.
 _PROBE_PATIENCE: Final = 4.0
+# Over HTTP an old server refuses what it does not know; one that is silent is busy.
+_PROBE_PATIENCE_HTTP: Final = 15.0
 _MAX_ROUNDS: Final = 10
 
 
@@ -123,11 +125,16 @@ class Session:
                 if era == "handshake":
                     agreed = await self._old_way()
                 else:
-                    agreed = await self._negotiate(_PROBE_PATIENCE if era == "auto" else timeout)
+                    agreed = await self._negotiate(self._patience if era == "auto" else timeout)
                 await self._adopt(agreed)
         except TimeoutError:
             what = f"the server did not answer within {timeout:g} s"
             raise ConnectionLost(what, sent=False) from None
+
+    @property
+    def _patience(self) -> float:
+        """How long the new way is tried alone."""
+        return _PROBE_PATIENCE_HTTP if self.channel.each_request_alone else _PROBE_PATIENCE
 
     async def _negotiate(self, patience: float) -> _Agreed:
         """Ask the new way, then the old; a slow server is asked both ways at once."""
