@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -452,3 +453,27 @@ def test_a_plugin_of_the_host_program_may_be_named_as_one_to_load() -> None:
         hardpoint.Runtime(
             Config(load_only=frozenset({"owm"})), installed_plugins=True, plugins={"own": Own()}
         )
+
+
+async def test_the_host_programs_own_plugins_are_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARDPOINT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HARDPOINT_LOAD_PLUGINS", "mine")
+    file = tmp_path / "settings.toml"
+    file.write_text('[plugins]\nrequired = ["mine"]\n')
+
+    @hardpoint.hookimpl
+    def hardpoint_register_tools(registry: Any) -> None:
+        def add_one(number: int) -> int:
+            """Add one."""
+            return number + 1
+
+        registry.register(add_one)
+
+    mine = SimpleNamespace(HARDPOINT_API=1, hardpoint_register_tools=hardpoint_register_tools)
+    async with hardpoint.Runtime.from_config(file, plugins={"mine": mine}, in_memory=True) as rt:
+        await rt.reload()
+        outcome = await rt.run("add_one", {"number": 1}, hardpoint.JobContext(user_id="ana"))
+
+    assert outcome.result == 2

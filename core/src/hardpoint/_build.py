@@ -113,7 +113,7 @@ def build(parts: Parts) -> Core:
     registry = ToolRegistry(protect=True)
     plugins = PluginManager(config, registry)
     if parts.installed_plugins:
-        plugins.load(given=parts.plugins.keys())
+        plugins.load(beside=parts.plugins.keys())
     for name, module in parts.plugins.items():
         plugins.add(name, module)
     telemetry = _telemetry(config, plugins)

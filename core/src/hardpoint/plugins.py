@@ -123,14 +123,14 @@ class PluginManager:
         entry_points: Sequence[Loadable] | None = None,
         *,
         strict: bool | None = None,
-        given: Collection[str] = (),
+        beside: Collection[str] = (),
     ) -> None:
         """Load every installed plugin that is not switched off, in the order of their names.
 
         Args:
             entry_points: What to load instead of what is installed.
             strict: Whether any failure stops the start; None: as configuration and variable say.
-            given: The plugins that the host program will add itself.
+            beside: Names of plugins that the host program adds next, so that they are not missing.
 
         Raises:
             ConfigError: A plugin is both required and switched off, or the configuration names a
@@ -144,7 +144,7 @@ class PluginManager:
             by_name.setdefault(entry_point.name, []).append(entry_point)
         for name in sorted(by_name):
             self._load_one(name, by_name[name])
-        self._check_requirements(given)
+        self._check_requirements(beside)
         if strict is None:
             strict = self.config.plugins.strict or os.environ.get(STRICT_VARIABLE) == "1"
         if strict:
@@ -359,8 +359,8 @@ class PluginManager:
             if not name.startswith("_") and not caller.has_spec() and not caller.get_hookimpls():
                 delattr(self._pm.hook, name)
 
-    def _check_requirements(self, given: Collection[str]) -> None:
-        for name in sorted(self.config.plugins.required):
+    def _check_requirements(self, beside: Collection[str]) -> None:
+        for name in sorted(self.config.plugins.required - {*beside}):
             source = self.config.sources.get("plugins.required")
             wanted_by = f"required by {source}" if source else "required by [plugins] required"
             record = self.records.get(name)
@@ -371,13 +371,13 @@ class PluginManager:
             if record.status != "active":
                 raise MissingPlugin(name, f"{record.status} ({record.reason}), {wanted_by}")
         for name in sorted(self.config.load_only or ()):
-            if name not in self.records and name not in given:
+            if name not in self.records and name not in beside:
                 raise ConfigError(
                     f"{LOAD_VARIABLE} names {name!r}, but no such plugin is installed",
                     hint=install_hint(name, self.records),
                 )
         for name in sorted(self.config.plugin):
-            if name not in self.records:
+            if name not in self.records and name not in beside:
                 source = self.config.sources.get(f"plugin.{name}")
                 raise ConfigError(
                     f"{source or 'the configuration'}: [plugin.{name}] is set"
