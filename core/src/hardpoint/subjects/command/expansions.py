@@ -22,11 +22,13 @@ class Expansions(Cursor):
 
     def backslash(self, piece: Piece) -> None:
         following = self.text[self.pos + 1 : self.pos + 2]
+        if not following:
+            raise Unreadable("a backslash at the end escapes nothing")
         self.pos += 2
         if following == "\n":
             return
         piece.quoted = True
-        piece.add(hide(following or "\\"))
+        piece.add(hide(following))
 
     def single_quotes(self, piece: Piece) -> None:
         end = self.text.find("'", self.pos + 1)

@@ -27,6 +27,7 @@ _MAX_BRACES: Final = 256
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?\+?=", re.ASCII)
 _TILDE: Final = re.compile(r"~[\w.+-]*(?=/|$)")
 _GLOB: Final = re.compile(r"[*?]|\[[^\[]*\]", re.DOTALL)
+_DOTS: Final = re.compile(r"\.\.(?!\})")
 _ESCAPE: Final = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))",
     re.DOTALL,
@@ -163,25 +164,33 @@ def expand_braces(text: str) -> list[str] | None:
 
 
 def _first_braces(text: str) -> list[str] | None:
-    """Expand the first brace expression; None when there is none."""
-    start = text.find("{")
+    """Expand the first brace expression; None when there is none.
+
+    As Bash does, a brace closes only what holds a comma or two dots, and `{}` begins no word's
+    expression (brace_gobbler in its braces.c).
+    """
+    start = text.find("{", 1 if text.startswith("{}") else 0)
     while start >= 0:
-        depth, last, parts = 0, start + 1, []
+        depth, last, parts, dots = 0, start + 1, [], False
         for index in range(start, min(len(text), start + 4096)):
             char = text[index]
             if char == "{":
                 depth += 1
-            elif char == "," and depth == 1:
+            elif char == "}" and depth > 1:
+                depth -= 1
+            elif depth > 1:
+                continue
+            elif char == ",":
                 parts.append(text[last:index])
                 last = index + 1
-            elif char == "}":
-                depth -= 1
-                if depth == 0:
-                    parts.append(text[last:index])
-                    options = parts if len(parts) > 1 else _sequence(parts[0])
-                    if options:
-                        return [text[:start] + o + text[index + 1 :] for o in options]
-                    break
+            elif char == ".":
+                dots = dots or bool(_DOTS.match(text, index))
+            elif char == "}" and (parts or dots):
+                parts.append(text[last:index])
+                options = parts if len(parts) > 1 else _sequence(parts[0])
+                if options:
+                    return [text[:start] + o + text[index + 1 :] for o in options]
+                break
         start = text.find("{", start + 1)
     return None
 
