@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -14,8 +14,21 @@ from hardpoint.errors import ExecutionFailed, ToolError
 from hardpoint.interfaces import OutputFilter
 from hardpoint.parts import Part, Resource, Text, ToolOutput
 
-if TYPE_CHECKING:
-    from hardpoint._state import Call
+
+class OneCall(Protocol):
+    """What cleaning needs to know of a call."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def request(self) -> ToolCall: ...
+
+    @property
+    def redacted(self) -> ToolCall: ...
+
+    @property
+    def context(self) -> JobContext: ...
 
 
 @attrs.frozen
@@ -46,7 +59,7 @@ class Cleaner:
         self._max_bytes = max_bytes
         self._scan = scan
 
-    async def clean(self, output: ToolOutput, call: Call) -> Cleaned:
+    async def clean(self, output: ToolOutput, call: OneCall) -> Cleaned:
         """Scan, filter and cap the output of one call.
 
         Raises:

@@ -5,29 +5,14 @@ from __future__ import annotations
 import asyncio
 import getpass
 import sys
-from typing import Any
 
 import click
 
-from hardpoint.cli.operator import login_name, require_operator
+from hardpoint.cli.operator import require_operator
+from hardpoint.cli.owners import owner_of, whose
 from hardpoint.cli.render import say_json, say_rows
 from hardpoint.cli.state import State
 from hardpoint.errors import HardpointError
-from hardpoint.interfaces.secrets import SYSTEM
-
-
-def owner_of(user: str | None, system: bool) -> str:
-    """Whose secrets the options mean."""
-    if system and user:
-        raise click.UsageError("--user and --system exclude each other")
-    if user == SYSTEM:
-        raise click.UsageError("write --system for the installation's secrets")
-    return SYSTEM if system else user or login_name()
-
-
-def _whose(command: Any) -> Any:
-    command = click.option("--user", help="Whose; default: the login name.")(command)
-    return click.option("--system", is_flag=True, help="The installation's, not a user's.")(command)
 
 
 @click.group()
@@ -37,7 +22,7 @@ def secrets() -> None:
 
 @secrets.command("set")
 @click.argument("name")
-@_whose
+@whose
 @click.pass_obj
 def set_secret(state: State, name: str, user: str | None, system: bool) -> None:
     """Keep a secret; the value is asked for, or read from stdin."""
@@ -53,7 +38,7 @@ def set_secret(state: State, name: str, user: str | None, system: bool) -> None:
 
 
 @secrets.command("list")
-@_whose
+@whose
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_obj
 def list_secrets(state: State, user: str | None, system: bool, as_json: bool) -> None:
@@ -70,7 +55,7 @@ def list_secrets(state: State, user: str | None, system: bool, as_json: bool) ->
 
 @secrets.command("delete")
 @click.argument("name")
-@_whose
+@whose
 @click.pass_obj
 def delete(state: State, name: str, user: str | None, system: bool) -> None:
     """Remove a secret."""

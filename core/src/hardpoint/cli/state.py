@@ -105,7 +105,7 @@ class State:
 
     def secret_owner(self, user: str | None, system: bool) -> str:
         """Whose secrets `--user` and `--system` mean: for commands of plugins."""
-        from hardpoint.cli.secrets import owner_of
+        from hardpoint.cli.owners import owner_of
 
         return owner_of(user, system)
 

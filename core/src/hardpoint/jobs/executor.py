@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final, Protocol
 
 from hardpoint.interfaces import JobExecutor
 from hardpoint.jobs.model import Job
-
-if TYPE_CHECKING:
-    from hardpoint.jobs.service import Jobs
 
 logger = logging.getLogger(__name__)
 
@@ -23,10 +21,34 @@ LOOK_FOR_ANSWERS: Final = 0.3
 RECOVER_EVERY: Final = 15.0
 
 
+class ClaimableJobs(Protocol):
+    """The jobs as an executor sees them: `services.jobs`."""
+
+    core: Any
+
+    @property
+    def standing_still(self) -> Collection[str]: ...
+
+    @property
+    def lease(self) -> float: ...
+
+    async def claim(self, job_id: str | None = None) -> Job | None: ...
+
+    async def run_claimed(self, job: Job, *, cancelled: bool = False) -> None: ...
+
+    async def unpark(self) -> int: ...
+
+    async def renew(self) -> None: ...
+
+    async def to_cancel(self) -> Sequence[str]: ...
+
+    async def recover(self) -> Sequence[str]: ...
+
+
 class LocalExecutor(JobExecutor):
     """Runs jobs as tasks of this process's loop, several at a time."""
 
-    _jobs: Jobs
+    _jobs: ClaimableJobs
 
     def __init__(self, *, concurrency: int, shared: bool) -> None:
         """Make one that does nothing yet.
@@ -48,7 +70,7 @@ class LocalExecutor(JobExecutor):
         self.idle = asyncio.Event()
         """Set while nothing runs and nothing waits."""
 
-    async def start(self, jobs: Jobs) -> None:
+    async def start(self, jobs: ClaimableJobs) -> None:
         self._jobs = jobs
         if self._loop is None:
             self._loop = asyncio.create_task(self._work(), name="hardpoint-jobs")

@@ -10,16 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from hardpoint.errors import Issue
+from hardpoint.schema.graph import Graph
 from hardpoint.schema.kinds import ANY, Marks, Types, bears, marks_of, type_of, types_of
-from hardpoint.schema.native import name_matcher
+from hardpoint.schema.native import NativeParts, name_matcher
 from hardpoint.schema.nodes import Node
 from hardpoint.schema.values import Path, describe, pointer, shorten
-
-if TYPE_CHECKING:
-    from hardpoint.schema.validator import Validator
 
 REDACTED: Final = "[REDACTED]"
 _MAX_ISSUES: Final = 50
@@ -45,9 +43,9 @@ _LIMITS: Final = {
 class Explanation:
     """What is wrong with one call's arguments."""
 
-    def __init__(self, validator: Validator, sensitive: frozenset[str]) -> None:
-        self._graph = validator.graph
-        self._parts = validator.parts
+    def __init__(self, graph: Graph, parts: NativeParts, sensitive: frozenset[str]) -> None:
+        self._graph = graph
+        self._parts = parts
         self._sensitive = sensitive
         self._types: dict[Node, Types] = {}
         self._steps = _MAX_STEPS

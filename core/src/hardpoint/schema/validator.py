@@ -92,7 +92,7 @@ class Validator:
             return [excess]
         from hardpoint.schema.explain import Explanation
 
-        return Explanation(self, sensitive).issues_of(params)[:MAX_ISSUES]
+        return Explanation(self.graph, self.parts, sensitive).issues_of(params)[:MAX_ISSUES]
 
     def excess(self, params: Any) -> Issue | None:
         """Why judging these arguments would take too long, or None. They are JSON, within depth."""

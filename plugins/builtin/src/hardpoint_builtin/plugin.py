@@ -43,7 +43,8 @@ def hardpoint_register_tools(registry: Any, config: BuiltinConfig) -> None:
 
 @hookimpl
 def hardpoint_register_extensions(registry: Any, config: BuiltinConfig) -> None:
-    from hardpoint_builtin.channels.config import ChannelConfig, make_channel
+    from hardpoint_builtin.channels.config import ChannelConfig
+    from hardpoint_builtin.channels.making import make_channel
     from hardpoint_builtin.memory import MemoryWorkspace
     from hardpoint_builtin.routines import RoutineEngine
 

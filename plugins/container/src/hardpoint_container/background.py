@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Literal
 
@@ -18,7 +17,6 @@ from hardpoint.errors import DomainUnavailable, HardpointError, InvalidParameter
 from hardpoint_container.config import ContainerConfig, size_in_bytes
 from hardpoint_container.execution import Execution, joined
 from hardpoint_container.inside.jobs import Stream
-from hardpoint_container.sandbox import ContainerSandbox
 from hardpoint_container.session import Session
 
 KEPT: Final = 1 << 20
@@ -30,7 +28,7 @@ SPARE: Final = 5.0
 
 OpenSession = Callable[[str, float], Awaitable[Session]]
 """Starts a sandbox for a command of this id that lives so many seconds."""
-Run = Callable[[ContainerSandbox, "Output"], Awaitable[Execution]]
+Run = Callable[[Session, "Output"], Awaitable[Execution]]
 
 
 class Output:
@@ -131,8 +129,7 @@ class Background:
             try:
                 await session.measure()
                 job.started.set_result(None)
-                sandbox = ContainerSandbox(session, time.monotonic() + seconds, {})
-                result = await run(sandbox, job.output)
+                result = await run(session, job.output)
                 job.result = result if result.failed else job.output.added_to(result)
             finally:
                 job.closing = True

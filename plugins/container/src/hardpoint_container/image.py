@@ -17,12 +17,10 @@ import tempfile
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from hardpoint.errors import ExecutionFailed
-
-if TYPE_CHECKING:
-    from hardpoint_container.podman import PodmanEngine
+from hardpoint_container.config import ContainerConfig
 
 BASE_IMAGE: Final = (
     "docker.io/library/debian:trixie-slim"
@@ -93,6 +91,20 @@ _FOLDERS: Final = {
 }
 
 
+class Builder(Protocol):
+    """What builds an image."""
+
+    config: ContainerConfig
+
+    async def run(
+        self, *arguments: str, check: bool = True, timeout: float = 60.0
+    ) -> tuple[int, str, str]: ...
+
+    async def inspect_image(self) -> str | None: ...
+
+    def forget_image(self) -> None: ...
+
+
 def can_build_from_packages() -> bool:
     """Whether this is a Debian-like machine with what every sandbox needs."""
     needed = ("dpkg-query", "dpkg", "bash")
@@ -108,7 +120,7 @@ def missing_programs() -> dict[str, str]:
     }
 
 
-async def build_from_packages(engine: PodmanEngine) -> str:
+async def build_from_packages(engine: Builder) -> str:
     """Build the default image from the packages of this machine; its id."""
     with tempfile.TemporaryDirectory(prefix="hardpoint-image-") as folder:
         root = Path(folder)
@@ -117,7 +129,7 @@ async def build_from_packages(engine: PodmanEngine) -> str:
         return await _build(engine, root, root / "Containerfile", network="none")
 
 
-async def build_from_base(engine: PodmanEngine) -> str:
+async def build_from_base(engine: Builder) -> str:
     """Build the default image from the pinned public base. Needs the network."""
     with tempfile.TemporaryDirectory(prefix="hardpoint-image-") as folder:
         root = Path(folder)
@@ -125,12 +137,12 @@ async def build_from_base(engine: PodmanEngine) -> str:
         return await _build(engine, root, root / "Containerfile", network=None)
 
 
-async def build_from_containerfile(engine: PodmanEngine, path: Path) -> str:
+async def build_from_containerfile(engine: Builder, path: Path) -> str:
     """Build the configured image from a file of the user."""
     return await _build(engine, path.resolve().parent, path.resolve(), network=None)
 
 
-async def _build(engine: PodmanEngine, context: Path, recipe: Path, network: str | None) -> str:
+async def _build(engine: Builder, context: Path, recipe: Path, network: str | None) -> str:
     options = [f"--tag={engine.config.image}", f"--file={recipe}", "--quiet"]
     # One time stamp for all layers gives the same digest for the same content.
     options += ["--timestamp=0", "--no-cache"]

@@ -141,8 +141,11 @@ class ContainerSandbox:
         """
         most = self._session.config
         env = self._env
+        wanted = most.max_life if timeout is None else timeout.total_seconds()
+        seconds = min(wanted, most.max_life)
 
-        async def run(sandbox: ContainerSandbox, output: Output) -> Execution:
+        async def run(session: Session, output: Output) -> Execution:
+            sandbox = ContainerSandbox(session, time.monotonic() + seconds, {})
             return await sandbox.exec(
                 command,
                 cwd=cwd,
@@ -153,8 +156,7 @@ class ContainerSandbox:
                 gather=False,
             )
 
-        seconds = most.max_life if timeout is None else timeout.total_seconds()
-        return await self._others().start(min(seconds, most.max_life), run)
+        return await self._others().start(seconds, run)
 
     def look(self, background_id: str) -> Seen:
         """What a command in the background has written, and whether it still runs."""

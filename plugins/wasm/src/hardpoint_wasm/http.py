@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from hardpoint.errors import (
     ExternalService,
@@ -19,19 +19,32 @@ from hardpoint.errors import (
     NotAuthorized,
     ToolTimeout,
 )
+from hardpoint.interfaces import JobContext, Services
 from hardpoint_wasm.capabilities import Http
+from hardpoint_wasm.execution import Execution
 from hardpoint_wasm.logins import LoginEnded
 from hardpoint_wasm.world import Failure, HttpResponse
-
-if TYPE_CHECKING:
-    from hardpoint_wasm.host import Host
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD")
 _WITH_BODY = ("POST", "PUT", "PATCH")
 
 
+class Caller(Protocol):
+    """What a request needs of the call that it is made in."""
+
+    context: JobContext
+    execution: Execution
+
+    @property
+    def services(self) -> Services | None: ...
+
+    def redact(self, text: str) -> str: ...
+
+    async def renew(self, secrets: Sequence[str], *, refused: bool = False) -> bool: ...
+
+
 async def request(
-    host: Host,
+    host: Caller,
     granted: Http,
     method: str,
     url: str,
@@ -100,7 +113,7 @@ async def request(
     return HttpResponse(answer.status, host.redact(received), _clean(host, answer.body))
 
 
-async def _unset(host: Host, granted: Http) -> list[str]:
+async def _unset(host: Caller, granted: Http) -> list[str]:
     """The optional secrets that the user does not have."""
     assert host.services is not None, "the caller looked"
     secrets, user = host.services.secrets, host.context.user_id
@@ -108,7 +121,9 @@ async def _unset(host: Host, granted: Http) -> list[str]:
     return [name for name in sorted(names) if not await secrets.exists(name, user)]
 
 
-async def _logged_in(host: Host, secrets: Sequence[str], send: Callable[[], Awaitable[Any]]) -> Any:
+async def _logged_in(
+    host: Caller, secrets: Sequence[str], send: Callable[[], Awaitable[Any]]
+) -> Any:
     """Send with tokens that are still good; once more when the service does not take one."""
     await host.renew(secrets)
     answer = await send()
@@ -144,7 +159,7 @@ def _leak(scanner: Any, url: str, headers: dict[str, str], body: bytes | None) -
     return None
 
 
-def _clean(host: Host, body: bytes) -> bytes:
+def _clean(host: Caller, body: bytes) -> bytes:
     text = _text(body)
     cleaned = host.redact(text)
     if cleaned == text:
@@ -171,13 +186,13 @@ def _joined(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return joined
 
 
-def _seconds(host: Host, granted: Http, timeout_ms: int | None) -> float:
+def _seconds(host: Caller, granted: Http, timeout_ms: int | None) -> float:
     asked = granted.timeout_cap if timeout_ms is None else timeout_ms / 1000
     left = host.execution.deadline - time.monotonic()
     return max(0.001, min(asked, granted.timeout_cap, left))
 
 
 def _failure(
-    host: Host, error: HardpointError, kind: str, code: str, *, sent: bool = False
+    host: Caller, error: HardpointError, kind: str, code: str, *, sent: bool = False
 ) -> Failure:
     return Failure(host.redact(error.message), kind, code, sent)

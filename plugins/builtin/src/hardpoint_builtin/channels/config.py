@@ -1,13 +1,11 @@
-"""The `[plugin.builtin.channels.NAME]` tables, and the channels that they describe."""
+"""The `[plugin.builtin.channels.NAME]` tables."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import attrs
-
-from hardpoint.interfaces import Channel
 
 ChannelType = Literal["console", "file", "webhook", "smtp", "desktop"]
 
@@ -58,21 +56,3 @@ class ChannelConfig:
             raise ValueError(f"channels: a {self.type} channel {', '.join(problems)}")
         if self.secret is not None and self.type == "smtp" and self.username is None:
             raise ValueError("channels: an smtp channel with a secret needs username")
-
-
-def make_channel(name: str, config: ChannelConfig) -> Channel:
-    """The channel of one table."""
-    made: Any
-    match config.type:
-        case "console":
-            from hardpoint_builtin.channels.local import ConsoleChannel as made
-        case "file":
-            from hardpoint_builtin.channels.local import FileChannel as made
-        case "desktop":
-            from hardpoint_builtin.channels.desktop import DesktopChannel as made
-        case "webhook":
-            from hardpoint_builtin.channels.webhook import WebhookChannel as made
-        case "smtp":
-            from hardpoint_builtin.channels.smtp import SmtpChannel as made
-    channel: Channel = made(name, config)
-    return channel
