@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import closing
@@ -212,6 +213,20 @@ def test_a_user_is_exported_to_a_private_file_and_deleted(
     assert run(["data", "delete", "ana", "--yes", "--json"]) == 0
     assert run(["data", "delete", "ana", "--yes"]) == 0
     assert "nothing is kept about ana" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize("said", ["", "n\n"])
+def test_without_a_yes_nothing_is_deleted(
+    home: Path, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["call", "memory_write", "content=hi", "target=memory", "--user", "ana"]) == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO(said))
+
+    assert run(["data", "delete", "ana"]) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert run(["call", "memory_read", "path=MEMORY.md", "--user", "ana"]) == 0
+    assert "hi" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("operator")

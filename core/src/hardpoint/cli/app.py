@@ -15,6 +15,7 @@ from hardpoint.cli.render import without_reader
 from hardpoint.cli.state import State
 
 INTERRUPTED: Final = 130
+USAGE: Final = 2
 COMPLETE: Final = "_HARDPOINT_COMPLETE"
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "call": ("call:call", "Call one tool, guarded."),
@@ -104,7 +105,9 @@ def run(arguments: Sequence[str]) -> int:
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
-    except (click.Abort, KeyboardInterrupt, EOFError):
+    except click.Abort:
+        return _not_confirmed()
+    except (KeyboardInterrupt, EOFError):
         return INTERRUPTED
     except click.ClickException as error:
         _with_near_name(error).show()
@@ -127,6 +130,15 @@ def _with_near_name(error: click.ClickException) -> click.ClickException:
     if not near:
         return error
     return click.UsageError(f"{error.format_message()} Did you mean {near[0]!r}?", ctx)
+
+
+def _not_confirmed() -> int:
+    """A question had no yes: a person's decision at a terminal, a mistake where nobody is."""
+    if sys.stdin.isatty():
+        return INTERRUPTED
+    click.echo("error: the question was not answered with yes, so nothing was done", err=True)
+    click.echo("hint: run it in a terminal, or say --yes", err=True)
+    return USAGE
 
 
 def _invoke(arguments: Sequence[str]) -> Any:

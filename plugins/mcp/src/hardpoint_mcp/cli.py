@@ -383,7 +383,7 @@ def approve(state: Any, name: str, tool: str | None, yes: bool) -> None:
         for line in lines:
             _say(line)
     if not yes:
-        _confirm(f"Accept {len(changed)} changed definitions?")
+        click.confirm(f"Accept {len(changed)} changed definitions?", abort=True, err=True)
 
     async def accept() -> None:
         async with _runtime(state) as runtime:
@@ -518,7 +518,7 @@ def install(state: Any, program: str, undo: bool, dry_run: bool, yes: bool) -> N
     if dry_run:
         return
     if not yes:
-        _confirm(f"Write {change.path}?")
+        click.confirm(f"Write {change.path}?", abort=True, err=True)
     backup = change.write()
     _say(f"wrote {change.path}" + (f"; the former file is {backup}" if backup else ""))
     if not undo:
@@ -582,18 +582,6 @@ def logout(state: Any, name: str) -> None:
 
     _run(work())
     _say(f"logged out of {name}")
-
-
-def _confirm(question: str) -> None:
-    """Go on after a yes."""
-    try:
-        click.confirm(question, abort=True, err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        raise click.UsageError(
-            "nobody is there to say yes; look at it, then repeat it with --yes"
-        ) from None
 
 
 def _login_store(runtime: Any, name: str) -> Any:
