@@ -166,7 +166,9 @@ def test_a_job_that_must_be_approved_waits_for_a_person_and_goes_on(tmp_path: Pa
     assert (request["tool"], request["id"]) == ("tool_remove", job["approval_id"])
     assert request["request"]["origin"] == "job"
     assert f"waits for {request['id']}" in hardpoint("jobs", "list")
-    assert f"hardpoint approvals answer {request['id']}" in hardpoint("jobs", "show", job["job_id"])
+    shown = hardpoint("jobs", "show", job["job_id"])
+    assert f"hardpoint approvals answer {request['id']}" in shown
+    assert 'ok=no, error={"kind": "approval_required"' in shown
 
     hardpoint("approvals", "answer", request["id"], "yes")
     hardpoint("jobs", "worker", "--drain")

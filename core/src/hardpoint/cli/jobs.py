@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from hardpoint.cli.render import say_json, say_rows
+from hardpoint.cli.render import say_json, say_rows, word
 from hardpoint.cli.state import State
 
 
@@ -74,7 +74,7 @@ def show(state: State, job_id: str, events: int, as_json: bool) -> None:
     if job.error is not None:
         click.echo(f"  {job.error['kind']}: {_line(job.error['message'])}")
     for event in happened:
-        said = ", ".join(f"{name}={value}" for name, value in event.data.items())
+        said = ", ".join(f"{name}={word(value)}" for name, value in event.data.items())
         click.echo(f"  {_time(event.at)}  {event.kind}  {_line(said)}".rstrip())
 
 

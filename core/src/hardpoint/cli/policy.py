@@ -17,7 +17,7 @@ import click
 from hardpoint.cli import exits
 from hardpoint.cli.arguments import read_params
 from hardpoint.cli.operator import login_name
-from hardpoint.cli.render import say_json
+from hardpoint.cli.render import say_json, word
 from hardpoint.cli.state import State
 from hardpoint.config import Config, PolicyConfig, RuleEntry, Source
 from hardpoint.context import JobContext
@@ -175,16 +175,10 @@ def _lines(key: str, value: Any) -> list[str]:
     if value is None or value == [] or value == {}:
         return []
     if isinstance(value, Mapping):
-        return [f"{key}:", *(f"  {name}: {_word(each)}" for name, each in value.items())]
+        return [f"{key}:", *(f"  {name}: {word(each)}" for name, each in value.items())]
     if isinstance(value, list):
-        return [f"{key}:", *(f"  {_word(each)}" for each in value)]
-    return [f"{key}: {_word(value)}"]
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        return [f"{key}:", *(f"  {word(each)}" for each in value)]
+    return [f"{key}: {word(value)}"]
 
 
 @policy.command("test")

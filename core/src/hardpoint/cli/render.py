@@ -60,6 +60,13 @@ def say_result(value: Any) -> None:
     click.echo(printable(text))
 
 
+def word(value: Any) -> str:
+    """One value of a line for people: text as it is, yes or no, else JSON."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
 def printable(text: str) -> str:
     """Text without lone surrogates and, on a terminal, with control characters made visible."""
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
