@@ -147,6 +147,20 @@ async def test_explain_says_what_a_domain_contains() -> None:
     assert told["contains"] == {"network": "none"}
 
 
+async def test_explain_says_what_a_tools_own_sandbox_contains() -> None:
+    class Boxed(Say):
+        def domain(self) -> str:
+            return "orchestrator"
+
+        def containment(self) -> dict[str, str]:
+            return {"sandbox": "a box"}
+
+    async with make_runtime(tools=[Boxed()]) as rt:
+        told = await rt.explain("say", {"text": "x"}, ANA)
+
+    assert told["contains"] == {"sandbox": "a box"}
+
+
 async def test_a_function_that_takes_the_context_may_live_in_a_domain() -> None:
     @tool(domain="place", effects=())
     async def look(ctx: JobContext) -> str:

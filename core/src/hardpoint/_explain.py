@@ -48,7 +48,7 @@ async def explain(core: Core, request: ToolCall, context: JobContext) -> dict[st
         "approvers": [name for name, _ in core.approvers],
         "domain": plan.domain_name,
         "domain_available": domain is not None,
-        "contains": None if domain is None else dict(domain.explain()),
+        "contains": _containment(call),
         "timeout_seconds": plan.timeout.total_seconds(),
         "limits": [
             f"{counter}: {limit.requests_per_minute} a minute, {limit.requests_per_hour} an hour"
@@ -58,6 +58,15 @@ async def explain(core: Core, request: ToolCall, context: JobContext) -> dict[st
         "secrets": sorted(secrets(call.params)) if callable(secrets) else [],
         "provenance": plan.provenance,
     }
+
+
+def _containment(call: Call) -> dict[str, Any] | None:
+    """What holds the call back: the tool's own sandbox or process, else its domain."""
+    own = getattr(call.plan.tool, "containment", None)
+    if callable(own):
+        return dict(own())
+    domain = call.plan.domain
+    return None if domain is None else dict(domain.explain())
 
 
 def _earlier_answer(call: Call) -> str | None:

@@ -25,7 +25,7 @@ class OrchestratorDomain(ExecutionDomain):
         return await invocation.tool.execute(invocation.params, invocation.context)
 
     def explain(self) -> Mapping[str, Any]:
-        return {"contains": "nothing; plugin code runs with the rights of this process"}
+        return {"contained": "nothing: plugin code runs with the rights of this process"}
 
 
 def left_running(tool: Any) -> int:

@@ -117,9 +117,11 @@ async def test_a_loaded_tool_runs_like_any_other_in_a_runtime(fake, context):
     async with McpClient.of(fake(), name="s") as client:
         tool = await client.load_tool("slow")
         async with Runtime(in_memory=True, approver=[Person()], tools=[tool]) as runtime:
+            told = await runtime.explain("slow", {}, context)
             outcome = await runtime.run("slow", {}, context)
 
     assert (outcome.ok, outcome.provenance, asked) == (True, "untrusted", ["slow"])
+    assert told["contains"]["server"].startswith("a process of its own")
 
 
 def test_the_package_names_what_it_offers_and_nothing_else():

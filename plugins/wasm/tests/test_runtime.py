@@ -62,6 +62,18 @@ async def test_a_tool_from_bytes_is_called_with_everything_on(wasm_runtime: Wasm
     assert output.result == {"echo": {"op": "x"}}
 
 
+async def test_explain_tells_of_the_sandbox_and_not_of_the_process(load: Any) -> None:
+    tool = await load(wat.tool(), capabilities={"http": {"allowlist": [{"host": "a.example"}]}})
+    async with Runtime() as rt:
+        rt.registry.register(tool)
+
+        told = await rt.explain("guest", {}, ANA)
+
+    assert "files, network" in told["contains"]["contained"]
+    assert told["contains"]["not_contained"] == ", ".join(tool.capabilities.permissions)
+    assert "a.example" in told["contains"]["not_contained"]
+
+
 async def test_a_timed_out_guest_is_the_time_out_of_the_call(load: Any) -> None:
     tool = await load(wat.tool("(loop $x (br $x))"), timeout=0.3)
     async with Runtime() as rt:

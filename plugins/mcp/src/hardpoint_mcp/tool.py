@@ -51,6 +51,16 @@ class McpTool(Tool):
         self.title = listed.definition.title
         self._guard = guard
 
+    def containment(self) -> Mapping[str, Any]:
+        """Where the server runs: nothing here holds back what it does, for `explain`."""
+        config = self.upstream.config
+        place = config.url or f"a process of its own: {config.command}"
+        return {
+            "server": place,
+            "contained": "this process: its memory, secrets and environment",
+            "not_contained": "what the server does with the rights that it has where it runs",
+        }
+
     def parameters_schema(self) -> dict[str, Any]:
         return self.listed.definition.parameters
 

@@ -74,6 +74,17 @@ class WasmTool(Tool):
             self._capabilities = self._capabilities()
         return self._capabilities
 
+    def containment(self) -> Mapping[str, Any]:
+        """What the sandbox holds back, and what it lets through, for `explain`."""
+        granted = self.capabilities.permissions
+        return {
+            "sandbox": "WebAssembly, a fresh instance for each call",
+            "contained": "files, network, environment, processes, memory, time",
+            "not_contained": ", ".join(granted) or "nothing: no permission is granted",
+            "memory": f"{self.limits.memory >> 20} MiB",
+            "seconds": self.limits.timeout,
+        }
+
     # loading -----------------------------------------------------------------------------------
 
     @classmethod
