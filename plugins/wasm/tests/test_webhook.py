@@ -317,6 +317,37 @@ async def test_a_signed_request_works_once(tmp_path: Path, cache_dir: Path, proo
     assert [answer.status_code for answer in answers] == [202, 401, 202]
 
 
+@pytest.mark.parametrize(
+    ("proof", "changed"),
+    [
+        (
+            "ed25519",
+            lambda headers: {"X-Signature-Ed25519": headers["X-Signature-Ed25519"].upper()},
+        ),
+        ("ed25519", lambda headers: {"X-Signature-Ed25519": " ".join(_halves(headers))}),
+        ("ed25519", lambda headers: {"X-Slack-Signature": "any"}),
+        ("timed hmac", lambda headers: {"X-Signature-Ed25519": "any"}),
+        ("timed hmac", lambda headers: {"X-Signature-Timestamp": "any"}),
+    ],
+)
+async def test_a_repeated_request_is_told_however_it_is_dressed(
+    tmp_path: Path, cache_dir: Path, proof: str, changed: Any
+) -> None:
+    asked, prove = PROOFS[proof]
+    add(tmp_path, "hooked", {"webhook": asked})
+    headers = prove(b"{}")
+    async with receiving(tmp_path, cache_dir) as client:
+        first = await client.post("hooked", content=b"{}", headers=headers)
+        again = await client.post("hooked", content=b"{}", headers=headers | changed(headers))
+
+    assert [first.status_code, again.status_code] == [202, 401]
+
+
+def _halves(headers: Mapping[str, str]) -> tuple[str, str]:
+    signature = headers["X-Signature-Ed25519"]
+    return signature[:64], signature[64:]
+
+
 async def test_what_is_no_webhook_is_not_there(tmp_path: Path, cache_dir: Path) -> None:
     hook = {"webhook": PROOFS["secret"][0]}
     add(tmp_path, "hooked", hook)

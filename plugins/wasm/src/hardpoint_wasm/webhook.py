@@ -17,6 +17,7 @@ WEBHOOK: Final = "webhook:"
 """The permission to be called by requests from outside."""
 FRESH: Final = 300.0
 """Seconds in which a request with a time stamp has to arrive."""
+_DISCORD_STAMP: Final = "x-signature-timestamp"
 _DEFAULT_SECRET_HEADER: Final = "x-webhook-secret"  # noqa: S105  # a name
 
 
@@ -46,16 +47,12 @@ class Webhook:
         return tuple(name for name in named if name)
 
     @property
-    def timed(self) -> bool:
-        """Whether a proof holds for some minutes only, so that a repeated request can be told."""
-        timed_hmac = self.hmac_secret_name and self.hmac_timestamp_header
-        return bool(self.signature_key_secret_name or timed_hmac)
-
-    @property
-    def signature_headers(self) -> tuple[str, ...]:
-        """The headers that differ between two requests of one time and body."""
-        own = (self.hmac_signature_header or "x-slack-signature").lower()
-        return ("x-signature-ed25519", own)
+    def stamp_headers(self) -> tuple[str, ...]:
+        """The headers whose time stamps the proofs sign; without one a request may be repeated."""
+        named = [_DISCORD_STAMP] if self.signature_key_secret_name else []
+        if self.hmac_secret_name and self.hmac_timestamp_header:
+            named.append(self.hmac_timestamp_header.lower())
+        return tuple(named)
 
     @property
     def problems(self) -> list[str]:
@@ -109,7 +106,7 @@ def _check_ed25519(headers: Mapping[str, str], body: bytes, key: str, now: float
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    stamp = _fresh(headers.get("x-signature-timestamp"), now)
+    stamp = _fresh(headers.get(_DISCORD_STAMP), now)
     try:
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
         public.verify(bytes.fromhex(headers.get("x-signature-ed25519", "")), stamp + body)

@@ -145,15 +145,19 @@ class Receiver:
     def _refuse_repeated(
         self, name: str, webhook: Webhook, headers: Mapping[str, str], body: bytes, now: float
     ) -> None:
-        """A signed request works once while its time stamp is fresh."""
-        if not webhook.timed:
+        """A signed request works once while its time stamp is fresh.
+
+        It is known by what is signed: a signature can be written in many ways, and any header that
+        no proof covers can be added.
+        """
+        if not webhook.stamp_headers:
             return
         while self._seen and (
             next(iter(self._seen.values())) < now - 2 * FRESH or len(self._seen) >= _MAX_SEEN
         ):
             self._seen.popitem(last=False)
-        signed = [headers.get(each, "") for each in webhook.signature_headers]
-        key = hashlib.sha256(repr((name, signed, body)).encode()).digest()
+        stamps = [headers[each] for each in webhook.stamp_headers]
+        key = hashlib.sha256(repr((name, stamps, body)).encode()).digest()
         if key in self._seen:
             raise Unproven("it came before")
         self._seen[key] = now
