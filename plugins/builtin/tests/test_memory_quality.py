@@ -64,6 +64,34 @@ async def test_choosing_by_signs_finds_what_comparing_everything_finds(runtime_a
     assert same >= 0.98 * 5 * len(wanted)
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_vectors_that_all_point_one_way_are_told_apart_by_signs(runtime_at, at_once):
+    np = pytest.importorskip("numpy")
+    from hardpoint_builtin.memory.vectors import RESCORED_AT_LEAST, Vectors
+
+    some = np.random.default_rng(7)
+    made = some.random((5 * RESCORED_AT_LEAST, 32), dtype=np.float32) + 1
+    parts = [(0, len(made))] if at_once else [(0, 10), (10, 300), (300, 9000), (9000, len(made))]
+    async with runtime_at() as runtime:
+        workspace = MemoryWorkspace(None)
+        await workspace.start(runtime.services)
+        await workspace.write("ana", "a.md", "x")
+        tables = runtime.services.store("memory")
+        chosen = Vectors(tables, exact_numbers=0)
+        for first, end in parts:
+            with tables.transaction() as transaction:
+                chosen.put(transaction, "ana", "m", range(first, end), made[first:end])
+                rows = transaction.query(
+                    "UPDATE memory_users SET version = version + 1 RETURNING version", ()
+                )
+                chosen.note_changes(transaction, "ana", rows[0]["version"], range(first, end))
+            chosen.search("ana", "m", made[0], 1)
+        wanted = range(0, len(made), 100)
+        found = [chosen.search("ana", "m", made[at], 1)[0][0] for at in wanted]
+
+    assert found == list(wanted)
+
+
 async def test_a_small_local_model_finds_more_by_meaning(runtime_at):
     pytest.importorskip("numpy")
     pytest.importorskip("safetensors")

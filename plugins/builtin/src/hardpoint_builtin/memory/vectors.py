@@ -2,7 +2,8 @@
 
 A user's vectors stand in one matrix that follows the store by reading what has changed. A small one
 is compared whole. Of a large one the signs of the numbers, a bit each, choose the nearest fiftieth,
-and only these are compared exactly.
+and only these are compared exactly. The signs are those of the distance to the vectors' mean: many
+models give vectors that all point one way, and their own signs would hardly differ.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ EXACT_NUMBERS: Final = 8_000_000
 RESCORED_AT_LEAST: Final = 2000
 RESCORED_PART: Final = 50
 _READ_AT_ONCE: Final = 500
+_SIGNED_AT_ONCE: Final = 4096
 
 
 class _Matrix:
@@ -55,13 +57,17 @@ class _Matrix:
         self._ids: Any = np.empty(0, dtype=np.int64)
         self._rows: Any = np.empty((0, dimension), dtype=np.float32)
         self._signs: Any = np.empty((-(-dimension // 64), 0), dtype=np.uint64)
+        self._mean: Any = np.zeros(dimension, dtype=np.float32)
+        """Of the vectors that there were when room was made for more."""
 
     @property
     def bytes(self) -> int:
         return int(self._ids.nbytes + self._rows.nbytes + self._signs.nbytes)
 
     def clear(self) -> None:
+        """Empty it, as one that has seen nothing of the store."""
         self.size = 0
+        self.version = None
 
     def replace(self, chunks: Sequence[int], rows: Sequence[dict[str, Any]]) -> None:
         """Take out these chunks and put in the vectors that there are for them."""
@@ -92,7 +98,8 @@ class _Matrix:
         import numpy as np
 
         size = self.size + len(ids)
-        if size > len(self._ids):
+        grows = size > len(self._ids)
+        if grows:
             # All at once the first time; by half when more come.
             room = size if not self.size else size + size // 2
             grown = _Matrix(self.dimension)
@@ -101,11 +108,14 @@ class _Matrix:
             grown._signs = np.empty((len(self._signs), room), dtype=np.uint64)
             grown._ids[: self.size] = self._ids[: self.size]
             grown._rows[: self.size] = self._rows[: self.size]
-            grown._signs[:, : self.size] = self._signs[:, : self.size]
             self._ids, self._rows, self._signs = grown._ids, grown._rows, grown._signs
         self._ids[self.size : size] = ids
         self._rows[self.size : size] = rows
-        self._signs[:, self.size : size] = _signs_of(rows)
+        if grows:
+            self._mean = self._rows[:size].mean(axis=0)
+        for at in range(0 if grows else self.size, size, _SIGNED_AT_ONCE):
+            end = min(at + _SIGNED_AT_ONCE, size)
+            self._signs[:, at:end] = _signs_of(self._rows[at:end] - self._mean)
         self.size = size
 
     def nearest(self, wanted: Any, limit: int, *, exact_numbers: int) -> Found:
@@ -130,8 +140,9 @@ class _Matrix:
         count = max(RESCORED_AT_LEAST, self.size // RESCORED_PART)
         if self.size * self.dimension <= exact_numbers or self.size <= count:
             return None
+        signs_wanted = _signs_of((wanted - self._mean)[None])[:, 0]
         differing = np.zeros(self.size, dtype=np.uint16)
-        for word, signs in zip(_signs_of(wanted[None])[:, 0], self._signs, strict=True):
+        for word, signs in zip(signs_wanted, self._signs, strict=True):
             differing += np.bitwise_count(signs[: self.size] ^ word)
         # In the order of memory, which is quicker to read.
         return np.sort(np.argpartition(differing, count - 1)[:count])
