@@ -392,6 +392,31 @@ async def test_a_body_that_is_too_large_is_not_taken(tmp_path: Path, cache_dir: 
     assert [told.status_code, untold.status_code, most.status_code] == [413, 413, 202]
 
 
+@pytest.mark.parametrize(
+    "begin", [b"", b"POST /a HTTP/1.1\r\nHost: a\r\n", b"GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /"]
+)
+async def test_a_connection_that_sends_no_whole_request_is_closed(begin: bytes) -> None:
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.ensure_future(
+        serve(answer, "127.0.0.1", 0, address.set_result, headers_within=0.05)  # type: ignore[arg-type]
+    )
+    port = int((await address).split(":")[2].split("/")[0])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(begin)
+    async with asyncio.timeout(30):
+        told = await reader.read()
+    writer.close()
+    serving.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+
+    assert told.startswith(b"HTTP/1.1 404") == begin.startswith(b"GET")
+
+
 async def test_without_its_secret_nothing_is_let_in(
     tmp_path: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

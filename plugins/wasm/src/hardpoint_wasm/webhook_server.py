@@ -29,6 +29,8 @@ MAX_EVENTS: Final = 100
 _BODY_WITHIN: Final = 10.0
 _MAX_SEEN: Final = 10_000
 _CONNECTIONS: Final = 100
+_HEADERS_WITHIN: Final = 10.0
+"""Seconds after which a connection without a request is looked for and closed."""
 PREFIX: Final = "/webhook/tools/"
 _PRIVATE: Final = ("authorization", "cookie", "proxy-authorization", "x-webhook-secret")
 _STATUS: Final = {
@@ -185,14 +187,44 @@ class Receiver:
 
 
 async def serve(
-    receiver: Receiver, host: str, port: int, ready: Callable[[str], None] = lambda url: None
+    receiver: Receiver,
+    host: str,
+    port: int,
+    ready: Callable[[str], None] = lambda url: None,
+    *,
+    headers_within: float = _HEADERS_WITHIN,
 ) -> None:
     """Serve until the process is told to stop, or this is cancelled.
+
+    Args:
+        receiver: The application.
+        host: The address to listen at.
+        port: Any free one if 0.
+        ready: Told where requests go, once they can.
+        headers_within: Seconds for the head of a request; closed at twice that at the latest.
 
     Raises:
         ExternalService: The address cannot be served on.
     """
     import uvicorn
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    class Protocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # one of two
+        """Closes what sends no whole head: the server itself would wait for ever."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._look_again()
+
+        def _look_again(self) -> None:
+            self.loop.call_later(headers_within, self._look, self.cycle)
+
+        def _look(self, before: Any) -> None:
+            waits = self.cycle is None or self.cycle.response_complete
+            if waits and self.cycle is before:
+                self.transport.close()
+            if not self.transport.is_closing():
+                self._look_again()
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
@@ -208,6 +240,7 @@ async def serve(
         raise ExternalService(f"{host}:{port} cannot be served on: {error.strerror}") from error
     config = uvicorn.Config(
         receiver,
+        http=Protocol,
         log_level="warning",
         access_log=False,
         lifespan="off",
