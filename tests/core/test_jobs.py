@@ -475,6 +475,31 @@ async def test_a_folder_that_became_a_link_meanwhile_fails_the_job(projects, pla
     assert "not there any more" in job.error["message"]
 
 
+@pytest.mark.parametrize("by_worker", [False, True])
+async def test_a_folder_that_became_a_link_between_two_calls_ends_the_job(projects, by_worker):
+    folder = projects / "one" / "deep"
+
+    @tool
+    async def swap() -> None:
+        """Put a link in the place of the job's folder."""
+        folder.rmdir()
+        folder.symlink_to(projects.parent / "elsewhere")
+
+    async def work(job, context):
+        await context.services.call("swap", {})
+        return (await context.services.call("seen", {})).result
+
+    context = attrs.evolve(ANA, workspace=projects)
+    made = JobRequest("t", "d", worker="worker") if by_worker else calls(("swap", {}), ("seen", {}))
+    async with make_runtime(tools=[*TOOLS, swap]) as runtime:
+        runtime.jobs.register_worker("worker", work)
+        job = await done(runtime, attrs.evolve(made, project_dir="one/deep"), context)
+
+    assert (job.state, job.error["kind"]) == ("failed", "not_authorized")
+    assert "not there any more" in job.error["message"]
+    assert by_worker or [told["tool"] for told in job.result] == ["swap"]
+
+
 class Exchange(ExecutionDomain):
     """Says what it was given, and knows one secret."""
 

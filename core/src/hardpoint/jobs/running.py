@@ -249,6 +249,8 @@ class Running:
         return outcome
 
     async def _call_once(self, tool: str, params: Mapping[str, Any]) -> CallOutcome:
+        # What ran before, or somebody while the job waited, may have put a link in its place.
+        refuse_moved_folder(self.job)
         await self._event("call_started", {"tool": tool})
         watch = Watch(progress=self.report)
         outcome = await run_call(self.core, ToolCall(tool, dict(params)), self.context, watch=watch)
