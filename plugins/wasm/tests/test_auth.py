@@ -498,6 +498,39 @@ async def test_a_login_that_ended_says_how_to_begin_again(
     assert "hardpoint wasm auth" in ended.value.hint
 
 
+@pytest.mark.parametrize("error", ["invalid_grant", "server_error"])
+async def test_what_a_service_repeats_of_a_request_is_not_told(
+    tmp_path: Path,
+    cache_dir: Path,
+    service: Service,
+    error: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = FakeClock(START)
+    async with running(tmp_path, cache_dir, service, clock) as rt:
+        await log_in(rt, tmp_path, service)
+        [token] = service.refresh
+        service.token_answer = (
+            400,
+            json.dumps({"error": error, "error_description": f"{token} {CLIENT_SECRET} is bad"}),
+        )
+        clock.advance(3400)
+        if error == "invalid_grant":
+            with pytest.raises(LoginEnded) as ended:
+                await logins_of(rt, tmp_path).fresh("service_token", "ana")
+            said = str(ended.value)
+        else:
+            await logins_of(rt, tmp_path).fresh("service_token", "ana")
+            said = caplog.text
+        service.token_answer = (400, json.dumps({"error": error + CLIENT_SECRET}))
+        with pytest.raises(HardpointError) as failed:
+            await log_in(rt, tmp_path, service)
+
+    assert "*** *** is bad" in said
+    for secret in (token, CLIENT_SECRET):
+        assert secret not in said + str(failed.value) + caplog.text
+
+
 async def test_a_service_that_is_away_keeps_a_token_that_still_works(
     tmp_path: Path, cache_dir: Path, service: Service
 ) -> None:

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, quote_plus, urlencode, urlsplit
 
 import attrs
 
@@ -29,6 +29,7 @@ RESERVED: Final = frozenset(
     " response_type scope state".split()
 )
 """Parameters of the login's address that nobody may add or change."""
+_SECRET: Final = ("client_secret", "code", "code_verifier", "refresh_token")
 _MAX_ANSWER: Final = 256 * 1024
 _ENDED: Final = ("invalid_grant", "invalid_token", "bad_refresh_token")
 _POLL: Final = 0.05
@@ -192,7 +193,7 @@ async def _ask(client: PinnedClient, app: OAuthApp, form: dict[str, str]) -> Tok
             _seconds(fields.get("expires_in")),
             scope if isinstance(scope, str) else None,
         )
-    told = _told(answer) if answer else f"HTTP {response.status}"
+    told = _told(answer, _secrets_of(form)) if answer else f"HTTP {response.status}"
     if answer.get("error") in _ENDED:
         raise NotAuthorized(f"{_host(app)} ended the login: {told}")
     raise ExternalService(f"{_host(app)} gives no token: {told}")
@@ -233,7 +234,16 @@ def _host(app: OAuthApp) -> str:
     return urlsplit(app.token_url).hostname or "the server"
 
 
-def _told(answer: Mapping[str, Any]) -> str:
-    """A stranger's reason, in one short line without control characters."""
+def _told(answer: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
+    """A stranger's reason, in one short line without control characters and what must not show."""
     text = str(answer.get("error_description") or answer.get("error") or "no reason given")
+    for each in secret:
+        text = text.replace(each, "***")
     return "".join(c if c.isprintable() else " " for c in text)[:200]
+
+
+def _secrets_of(form: Mapping[str, str]) -> Sequence[str]:
+    """What a request holds that its answer may repeat, as it is and as it was sent."""
+    values = [form[name] for name in _SECRET if form.get(name)]
+    spelled = {*values, *map(quote_plus, values)}
+    return sorted(spelled, key=len, reverse=True)
