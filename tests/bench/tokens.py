@@ -30,7 +30,7 @@ class Copy(Tool):
         return self._schema
 
     async def execute(self, params: dict[str, Any], ctx: JobContext, /) -> ToolOutput:
-        raise NotImplementedError
+        raise AssertionError("only its definition is counted")
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
+import sys
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -107,8 +107,8 @@ def worker(state: State, drain: bool) -> None:
             click.echo("working off jobs; Ctrl-C ends it", err=True)
             stopped = asyncio.Event()
             loop = asyncio.get_running_loop()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                with contextlib.suppress(NotImplementedError):  # not on Windows
+            if sys.platform != "win32":  # there Ctrl-C ends the loop by itself
+                for number in (signal.SIGINT, signal.SIGTERM):
                     loop.add_signal_handler(number, stopped.set)
             await stopped.wait()
 

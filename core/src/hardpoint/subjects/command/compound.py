@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -32,22 +33,23 @@ class Compounds(Lexer):
 
     # what `parse` provides ---------------------------------------------------------------------
 
+    @abstractmethod
     def skip_space(self) -> None:
         """Skip blanks, line breaks and comments."""
-        raise NotImplementedError
 
+    @abstractmethod
     def commands_until(self, closers: Sequence[str]) -> None:
         """Read commands until one of the closing words or characters, or the end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def command(self, number: int) -> None:
         """Read one command of the pipeline with this number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def redirect(self) -> Redirect | None:
         """Read a redirection, when one stands here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def emit(
         self,
         words: list[Word],
@@ -58,7 +60,6 @@ class Compounds(Lexer):
         name_at: int | None = None,
     ) -> None:
         """Add a command to the reading, which began at `start` and ends here."""
-        raise NotImplementedError
 
     # reserved words ----------------------------------------------------------------------------
 

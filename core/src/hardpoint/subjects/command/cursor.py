@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import Final, Literal
 
 import attrs
@@ -49,7 +50,7 @@ class Piece:
         self.splits = self.splits or not in_quotes
 
 
-class Cursor:
+class Cursor(ABC):
     """A place in a text, and what has been noticed on the way."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
@@ -70,13 +71,13 @@ class Cursor:
 
     # what `parse` provides ---------------------------------------------------------------------
 
+    @abstractmethod
     def substitution(self, closer: str, fed: bool = False) -> Span:
         """Read commands up to `closer` and past it; `fed` when the line writes to them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def nested(self, text: str) -> Span:
         """Read a text of its own, such as the inside of backquotes."""
-        raise NotImplementedError
 
     def starts(self, token: str) -> bool:
         """Whether `token` stands here; a line continuation inside it does not matter."""

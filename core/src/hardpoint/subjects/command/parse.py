@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from hardpoint.subjects.command.compound import COMPOUND, Compounds
 from hardpoint.subjects.command.cursor import TooComplex, Unreadable
+from hardpoint.subjects.command.prefixes import Prefixes
 from hardpoint.subjects.command.reading import UNKNOWN_FEED, Command, Reading, Redirect
 from hardpoint.subjects.command.words import Span, Word, assigned_name
 
@@ -19,7 +19,6 @@ MAX_COMMANDS: Final = 2500
 # Operators that Bash and a POSIX shell split into different commands, quotes that only one of them
 # knows: such a line is read both ways.
 _DIALECTS_DIFFER: Final = re.compile(r"\$'|\$\"|\$\[|\[\[|\(\(|&>|[<>]\(|[\w\]]\+?=\(|<<<|\w\[")
-_PARENTHESES: Final = re.compile(r"\([ \t]*\)")
 _REDIRECT: Final = re.compile(r"(\d+|\{\w+\})?(<<<|<<-|<<|<>|<&|>>|>&|>\||&>>|&>|<|>)")
 _CLOSING: Final = frozenset({"then", "else", "elif", "fi", "do", "done", "esac", "}", "in", "]]"})
 
@@ -38,7 +37,7 @@ def read_line(text: str) -> list[Reading]:
     return [bash, posix]
 
 
-class Parser(Compounds):
+class Parser(Prefixes):
     """Recursive descent over the shell grammar."""
 
     def read(self) -> Reading:
@@ -168,7 +167,7 @@ class Parser(Compounds):
         Returns:
             Whether it is a `[[` that this dialect does not know.
         """
-        self._prefixes()
+        self.prefixes()
         outer = self.feed
         self.pipelines += 1
         number = self.pipelines
@@ -185,54 +184,9 @@ class Parser(Compounds):
             first = outer.start if outer is not None and known else start
             self.feed = Span(first, len(self.reading.commands))
             # Bash has no `!` here; a shell that has one runs what follows it.
-            self._prefixes()
+            self.prefixes()
         self.feed = outer
         return unknown_test
-
-    def _prefixes(self) -> None:
-        """Step over each `!` and `time`, in any order, and `coproc` before a compound command."""
-        self.skip_blanks()
-        while self.reserved() == "!" or self._times():
-            self.skip_run()
-            self.skip_blanks()
-        if self.reserved() == "coproc":
-            self._coproc_before_compound()
-
-    def _times(self) -> bool:
-        """Whether `time` stands here as a word of the shell; its last word is left to step over.
-
-        With any option but its own `-p`, and with nothing behind it, it is read as the program.
-        """
-        if self.reserved() != "time":
-            return False
-        start = last = self.pos
-        self.skip_run()
-        self.skip_blanks()
-        for option in ("-p", "--"):
-            if self.reserved() == option:
-                last = self.pos
-                self.skip_run()
-                self.skip_blanks()
-        following = self.text[self.pos : self.pos + 1]
-        is_word = following not in ("", "-", *"\n;|&)")
-        self.pos = last if is_word else start
-        return is_word
-
-    def _coproc_before_compound(self) -> None:
-        """Step over `coproc NAME` before a compound command; else it is a wrapper."""
-        start = name_at = self.pos
-        words = 0
-        while words < 2 and (word := self.reserved()):
-            if word in COMPOUND:
-                return
-            name_at = self.pos
-            self.skip_run()
-            self.skip_blanks()
-            words += 1
-        if self.reserved() not in COMPOUND and not self.text.startswith("(", self.pos):
-            self.pos = start
-        elif words == 2 and _PARENTHESES.match(self.text, self.pos):
-            self.pos = name_at  # no name of a coprocess: a function's
 
     # commands ----------------------------------------------------------------------------------
 
