@@ -684,6 +684,44 @@ def test_doctor_tries_what_it_reports(cli: Cli) -> None:
     assert cli("doctor", "audit").out.count("\n") == 2
 
 
+def test_doctor_goes_on_when_the_secrets_cannot_be_read(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_settings(home, '[secrets]\nstores = ["file"]\nkey = "passphrase"\n')
+    give_token(home, monkeypatch)
+    monkeypatch.setenv("HARDPOINT_PASSPHRASE", "correct horse")
+    assert cli("secrets", "set", "api_key", stdin="synthetic-value").code == 0
+    monkeypatch.delenv("HARDPOINT_PASSPHRASE")
+
+    alone = cli("doctor", "python")
+    shown = cli("doctor")
+    called = cli("call", "typed", "text=hi")
+
+    assert (alone.code, shown.code, called.code) == (0, 1, 78)
+    failed = [line for line in shown.out.splitlines() if line.startswith("NO ")]
+    assert len(failed) == 1
+    assert failed[0].startswith("NO  secrets: ")
+    assert "1 failed (NO)" in shown.out.splitlines()[-1]
+    assert "leak scan must know" in called.err
+    assert "set HARDPOINT_PASSPHRASE" in called.err
+
+
+def test_a_secret_is_not_asked_for_when_nothing_can_keep_it(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Untouched(io.StringIO):
+        def read(self, size: int | None = -1, /) -> str:
+            raise AssertionError("nobody has to give the value")
+
+    give_token(home, monkeypatch)
+    monkeypatch.setattr("io.StringIO", Untouched)
+
+    shown = cli("secrets", "set", "api_key")
+
+    assert shown.code == 78
+    assert 'key = "passphrase"' in shown.err
+
+
 def test_doctor_names_what_takes_protection_away(cli: Cli, home: Path) -> None:
     write_settings(
         home,

@@ -135,6 +135,17 @@ async def test_a_file_that_others_could_read_is_closed_to_them(tmp_path: Path) -
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_a_missing_keyring_is_laid_to_the_setting_that_wants_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+
+    with pytest.raises(ConfigError, match=r"\[secrets\] key is 'keyring'") as refused:
+        EncryptedFileStore(tmp_path / "secrets.json")
+
+    assert 'key = "passphrase"' in str(refused.value.hint)
+
+
 async def test_a_wrong_passphrase_opens_and_changes_nothing(tmp_path: Path) -> None:
     await file_store(tmp_path).set("ana", "key", VALUE)
     wrong = file_store(tmp_path, "incorrect horse")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
@@ -45,8 +47,18 @@ def doctor(state: State, only: tuple[str, ...], as_json: bool) -> int:
                 click.echo(f"    {result.hint}")
     failed = sum(result.status == "failed" for result in results)
     if not as_json:
-        click.echo(f"{len(results) - failed} of {len(results)} checks hold")
+        click.echo(_summary(results))
     return exits.FAILED if failed else exits.OK
+
+
+def _summary(results: Sequence[CheckResult]) -> str:
+    """How many of each kind, each behind its mark."""
+    counts = Counter[str](result.status for result in results)
+    said = [f"{counts['ok']} of {len(results)} checks hold (ok)"]
+    for status, words in (("failed", "failed"), ("warning", "to look at"), ("skipped", "skipped")):
+        if counts[status]:
+            said.append(f"{counts[status]} {words} ({MARKS[status]})")
+    return ", ".join(said)
 
 
 async def _run(state: State, only: Sequence[str]) -> list[CheckResult]:
@@ -54,11 +66,16 @@ async def _run(state: State, only: Sequence[str]) -> list[CheckResult]:
     for name, probe in PROBES.items():
         if not only or name in only:
             results += await _try(name, probe, state)
-    try:
-        runtime = state.runtime()
-    except HardpointError:
-        return results  # the configuration's own check says why
-    async with runtime:
+    if only and not set(only) - PROBES.keys():
+        return results
+    told = {result.detail for result in results}
+    started = await _try("start", partial(_checks_of_plugins, only), state)
+    return [*results, *(result for result in started if result.detail not in told)]
+
+
+async def _checks_of_plugins(only: Sequence[str], state: State) -> Sequence[CheckResult]:
+    results: list[CheckResult] = []
+    async with state.runtime() as runtime:
         for name, check in runtime.services.extensions("check").items():
             if only and name not in only:
                 continue

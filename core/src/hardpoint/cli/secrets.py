@@ -28,11 +28,12 @@ def set_secret(state: State, name: str, user: str | None, system: bool) -> None:
     """Keep a secret; the value is asked for, or read from stdin."""
     require_operator("secrets set")
     owner = owner_of(user, system)
+    store = state.runtime(installed_plugins=True).services.secrets
+    store.require_place()
     if sys.stdin.isatty():
         value = getpass.getpass(f"value of {name}: ")
     else:
         value = sys.stdin.read().rstrip("\r\n")
-    store = state.runtime(installed_plugins=True).services.secrets
     place = asyncio.run(store.set(owner, name, value))
     click.echo(f"{name} of {owner} is in {place}")
 
@@ -50,6 +51,8 @@ def list_secrets(state: State, user: str | None, system: bool, as_json: bool) ->
     if as_json:
         say_json([{"name": name, "provider": provider} for name, provider in found])
         return
+    if not found:
+        click.echo(f"{owner} has no secret here", err=True)
     say_rows([[name, provider] for name, provider in found])
 
 

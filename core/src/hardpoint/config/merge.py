@@ -97,10 +97,15 @@ def merge(layers: Sequence[Layer]) -> Config:
             )
         rules += _rules_of(layer, problems)
         _merge_into(merged, layer.table, layer, (), sources)
+    # What is unknown is told already; the rest is judged all the same.
+    merged = {key: value for key, value in merged.items() if key in TOP_LEVEL}
+    if isinstance(merged.get("policy"), dict):
+        merged["policy"] = {k: v for k, v in merged["policy"].items() if k in POLICY_KEYS}
+    fields = _structured(merged, sources, problems)
     if problems:
         raise ConfigError(problems)
     _refuse_conflicts(layers)
-    return _structure(merged, rules, sources, warnings)
+    return _assembled(fields, rules, sources, warnings)
 
 
 # reading one layer -----------------------------------------------------------------------------
@@ -243,15 +248,12 @@ def _refuse_conflicts(layers: Sequence[Layer]) -> None:
 # checking --------------------------------------------------------------------------------------
 
 
-def _structure(
-    merged: dict[str, Any],
-    rules: Sequence[RuleEntry],
-    sources: Mapping[str, Source],
-    warnings: Sequence[str],
-) -> Config:
+def _structured(
+    merged: Mapping[str, Any], sources: Mapping[str, Source], problems: list[str]
+) -> dict[str, Any]:
+    """The fields of a `Config`, as far as they can be read."""
     from hardpoint.serde import structure
 
-    problems: list[str] = []
     fields: dict[str, Any] = {}
 
     def read(value: Any, type_: Any, where: str) -> Any:
@@ -277,8 +279,15 @@ def _structure(
     fields["plugin"] = plugin
     if "workspace" in merged:
         fields["workspace"] = read(merged["workspace"], Path, "workspace")
-    if problems:
-        raise ConfigError(problems)
+    return fields
+
+
+def _assembled(
+    fields: dict[str, Any],
+    rules: Sequence[RuleEntry],
+    sources: Mapping[str, Source],
+    warnings: Sequence[str],
+) -> Config:
     policy = fields.get("policy") or PolicyConfig()
     fields["policy"] = attrs.evolve(policy, rules=tuple(rules))
     plugins = fields.get("plugins") or PluginsConfig()

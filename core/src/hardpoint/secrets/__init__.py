@@ -139,9 +139,22 @@ class Secrets:
                     " elsewhere would not be used",
                     hint=f"remove it from {place!r}, or change the order of [secrets] stores",
                 )
-        raise ConfigError(
+        raise self._no_place()
+
+    def require_place(self) -> None:
+        """Refuse before anybody has typed a value that nothing could keep.
+
+        Raises:
+            ConfigError: No store can be written.
+        """
+        if not any(store.writable for _, store in self._stores):
+            raise self._no_place()
+
+    def _no_place(self) -> ConfigError:
+        return ConfigError(
             f"no store can keep a secret: [secrets] stores is {[p for p, _ in self._stores]}",
-            hint='add "keyring" or "file" to [secrets] stores',
+            hint='write stores = ["env", "keyring"] in [secrets], or stores = ["env", "file"] with'
+            ' key = "passphrase"; `hardpoint config show` names the file',
         )
 
     async def delete(self, owner: str, name: str) -> bool:

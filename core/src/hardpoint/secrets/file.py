@@ -8,6 +8,7 @@ import os
 import secrets as randomness
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -37,7 +38,7 @@ class EncryptedFileStore(SecretStore):
         """Describe a file; nothing is read yet.
 
         Raises:
-            ConfigError: The package `cryptography` is not installed.
+            ConfigError: The package `cryptography`, or the keyring for its key, is not installed.
         """
         try:
             import cryptography.hazmat.primitives.ciphers.aead  # noqa: F401
@@ -46,6 +47,11 @@ class EncryptedFileStore(SecretStore):
                 "[secrets] stores names 'file', which needs the package cryptography",
                 hint="pip install 'hardpoint[secrets]'",
             ) from error
+        if key == "keyring" and keyring is None and find_spec("keyring") is None:
+            raise ConfigError(
+                "[secrets] key is 'keyring', as it is by default, and keyring is not installed",
+                hint="""set key = "passphrase" in [secrets], or pip install 'hardpoint[secrets]'""",
+            )
         self._path = path
         self._source = key
         self._environ = os.environ if environ is None else environ
@@ -139,7 +145,9 @@ class EncryptedFileStore(SecretStore):
         except (InvalidTag, ValueError) as error:
             raise ConfigError(
                 f"{self._path}: cannot be decrypted: the key or passphrase is another one, or the"
-                " file was changed"
+                " file was changed",
+                hint=f"look at {PASSPHRASE_VARIABLE} and [secrets] key; whoever has lost them moves"
+                " the file away and sets the secrets anew",
             ) from error
 
     def _key_of(self, document: Mapping[str, Any]) -> bytes:
@@ -190,7 +198,8 @@ def _ask_passphrase(path: Path) -> str:
 
     if not sys.stdin.isatty():
         raise ConfigError(
-            f"{path} needs its passphrase", hint=f"set {PASSPHRASE_VARIABLE}, or use a terminal"
+            f"{path} needs its passphrase at every start: the leak scan must know what is in it",
+            hint=f"set {PASSPHRASE_VARIABLE}, or use a terminal",
         )
     entered = getpass.getpass(f"passphrase of {path}: ")
     if not entered:

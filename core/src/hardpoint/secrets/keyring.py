@@ -112,6 +112,6 @@ def system_keyring() -> Any:
     if isinstance(backend, NoKeyring):
         raise ConfigError(
             "this machine has no keyring that can be used",
-            hint='use "file" with key = "passphrase" in [secrets] stores',
+            hint='write stores = ["env", "file"] and key = "passphrase" in [secrets]',
         )
     return backend
