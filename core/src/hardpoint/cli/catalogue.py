@@ -47,7 +47,7 @@ def listed(state: State, provider: str | None = None) -> list[dict[str, Any]]:
 def tool_rows(listed: list[dict[str, Any]]) -> list[list[str]]:
     """The rows of `tools list`."""
     return [
-        [t["name"], t["domain"], t["owner"] or "", first_line(t["description"])] for t in listed
+        [t["name"], t["domain"], t["owner"] or "", first_sentence(t["description"])] for t in listed
     ]
 
 
@@ -56,13 +56,24 @@ def plugin_rows(records: list[dict[str, Any]]) -> list[list[str]]:
     rows = []
     for record in records:
         source = f"{record['distribution'] or '?'} {record['version'] or ''}".strip()
-        about = record["reason"] or f"{len(record['tools'])} tools"
+        about = record["reason"] or tools_in_words(len(record["tools"]))
         rows.append([record["name"], record["status"], source, about])
     return rows
 
 
 def first_line(text: str) -> str:
     return text.strip().split("\n", 1)[0]
+
+
+def first_sentence(text: str) -> str:
+    """What fits into a listing; `tools info` shows the whole."""
+    line = first_line(text)
+    end = line.find(". ")
+    return line if end < 0 else line[: end + 1]
+
+
+def tools_in_words(count: int) -> str:
+    return "1 tool" if count == 1 else f"{count} tools"
 
 
 def kept(state: State, shape: str) -> list[dict[str, Any]] | None:

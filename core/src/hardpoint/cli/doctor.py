@@ -16,6 +16,7 @@ import attrs
 import click
 
 from hardpoint.cli import exits
+from hardpoint.cli.catalogue import tools_in_words
 from hardpoint.cli.render import say_json
 from hardpoint.cli.state import State
 from hardpoint.config import Config
@@ -132,7 +133,8 @@ async def plugins(state: State) -> Sequence[CheckResult]:
     for record in _load(state).records.values():
         status: Any = {"active": "ok", "blocked": "skipped"}.get(record.status, "failed")
         detail = (
-            record.reason or f"{record.owner} {record.version or ''}, {len(record.tools)} tools"
+            record.reason
+            or f"{record.owner} {record.version or ''}, {tools_in_words(len(record.tools))}"
         )
         results.append(CheckResult(f"plugin {record.name}", status, detail))
     return results

@@ -9,7 +9,6 @@ import click
 
 from hardpoint.cli.render import say_json, say_rows
 from hardpoint.cli.state import State
-from hardpoint.protected import install_hint
 
 TYPE_CHECKING = False
 
@@ -193,5 +192,9 @@ def _unknown(name: str, manager: PluginManager) -> HardpointError:
     from hardpoint.errors import HardpointError
 
     near = difflib.get_close_matches(name, [*manager.records, *manager.registry.list()], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else install_hint(name)
+    hint = (
+        f"did you mean {near[0]!r}?"
+        if near
+        else "`hardpoint plugins list` and `hardpoint tools list` show what there is"
+    )
     return HardpointError(f"no plugin or tool {name!r} is installed", hint=hint)

@@ -65,7 +65,9 @@ def check(
     if as_json:
         say_json(verdict.to_json(tool))
         return exits.OK
-    click.echo(visible(f"{verdict.decision}  (requirement {verdict.requirement.value})"))
+    click.echo(
+        visible(f"{verdict.decision}  (without rules, approval: {verdict.requirement.value})")
+    )
     for reason in verdict.reasons:
         click.echo(visible(f"  {reason}"))
     if verdict.parts:

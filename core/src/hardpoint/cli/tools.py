@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hardpoint.cli.catalogue import first_line, listed, tool_rows
+from hardpoint.cli.catalogue import first_line, first_sentence, listed, tool_rows
 from hardpoint.cli.render import say_json, say_rows
 from hardpoint.cli.state import State
 
@@ -100,7 +100,7 @@ def search(state: State, query: tuple[str, ...], limit: int, as_json: bool) -> N
     if as_json:
         say_json([_short(definition) for definition in found])
         return
-    say_rows([[d.name, first_line(d.description)] for d in found])
+    say_rows([[d.name, first_sentence(d.description)] for d in found])
 
 
 def _short(definition: Any) -> dict[str, Any]:

@@ -122,6 +122,10 @@ def _layers(
         yield read_layer(user_file(), "user")
 
 
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def read_layer(path: Path, level: Level) -> Layer:
     """Read one file.
 
@@ -131,7 +135,7 @@ def read_layer(path: Path, level: Level) -> Layer:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+        raise ConfigError(f"{path}: cannot be read: {_reason(error)}") from error
     try:
         table: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
