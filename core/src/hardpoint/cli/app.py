@@ -15,7 +15,6 @@ from hardpoint.cli.render import without_reader
 from hardpoint.cli.state import State
 
 INTERRUPTED: Final = 130
-USAGE: Final = 2
 COMPLETE: Final = "_HARDPOINT_COMPLETE"
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "call": ("call:call", "Call one tool, guarded."),
@@ -136,6 +135,8 @@ def _not_confirmed() -> int:
     """A question had no yes: a person's decision at a terminal, a mistake where nobody is."""
     if sys.stdin.isatty():
         return INTERRUPTED
+    from hardpoint.cli.exits import USAGE
+
     click.echo("error: the question was not answered with yes, so nothing was done", err=True)
     click.echo("hint: run it in a terminal, or say --yes", err=True)
     return USAGE

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from hardpoint.config import Config
@@ -30,7 +30,7 @@ class State:
         self.config_file = config_file
         self.verbose = verbose
         self._commands: Mapping[str, CommandRef] | None = None
-        self._open: list[Callable[[], None]] = []
+        self._open = ExitStack()
 
     def load_config(self) -> Config:
         """The configuration with this run's switches.
@@ -76,7 +76,7 @@ class State:
         for warning in config.warnings:
             print(f"warning: {warning}", file=sys.stderr)
         made = Runtime(config, **options)
-        self._open.append(made.services.close_files)
+        self._open.callback(made.services.close_files)
         return made
 
     def store(self, config: Config) -> Store:
@@ -85,13 +85,12 @@ class State:
         from hardpoint.store import Store
 
         made = Store(store_location(config))
-        self._open.append(made.close)
+        self._open.callback(made.close)
         return made
 
     def close(self) -> None:
         """Close the files that this run has opened."""
-        for close in self._open:
-            close()
+        self._open.close()
 
     def require_operator(self, what: str) -> None:
         """Refuse unless a person or the operator's token is there: for commands of plugins.
